@@ -1,0 +1,74 @@
+"""`ndp demo`: observations from a small table, the exact posterior, and the same by diffusion, side by side."""
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ndp.models import load
+from ndp.plotting import BLUE, ORANGE, new_figure, plot_posterior, save_figure
+from ndp.tables import read_observations
+
+
+@dataclass(frozen=True)
+class Row:
+    """How a posterior compares with the exact one over the grid and on a held-out function."""
+
+    name: str
+    calls: int
+    mean_error: float
+    std_error: float
+    log_prob: float
+
+
+def shipped_observations() -> Path:
+    """The CSV that comes with the package."""
+    return Path(str(files("ndp") / "data" / "demo.csv"))
+
+
+def run(observations: Path, picture: Path, *, draws: int = 64, steps: int = 20, seed: int = 0) -> list[Row]:
+    """Condition on the table, draw the picture, and compare in numbers."""
+    data = read_observations(observations)
+    if data.x.shape[1] != 1:
+        raise ValueError(f"the demo draws functions of one input; {observations} has {data.x.shape[1]}")
+    reach = max(2.0, float(np.abs(data.x).max(initial=0.0)) + 0.25)
+    grid = np.linspace(-reach, reach, 161)
+    held_out = grid[::8, None]
+    exact = load("gp-matern52").condition(data.x, data.y, noise=data.noise)
+    diffusion = load("oracle-matern52").condition(data.x, data.y, noise=data.noise)
+    truth = exact.sample(held_out, generator=torch.Generator().manual_seed(seed))
+    true_mean, true_std = exact.moments(grid[:, None])
+
+    figure, axes = new_figure(2, title="One set of observations, two ways to the posterior")
+    rows = []
+    names = "Exact Gaussian process", f"Diffusion, {steps} calls of the exact denoiser"
+    for ax, colour, name, posterior in zip(axes, (ORANGE, BLUE), names, (exact, diffusion), strict=True):
+        mean, std = posterior.moments(grid[:, None])
+        functions = posterior.sample(grid[:, None], draws, generator=torch.Generator().manual_seed(seed))
+        context = data.x[:, 0], data.y
+        plot_posterior(
+            ax,
+            grid,
+            draws=np.asarray(functions),
+            mean=np.asarray(mean),
+            std=np.asarray(std),
+            context=context,
+            context_noise=data.noise,
+            colour=colour,
+            title=name,
+        )
+        rows.append(
+            Row(
+                name=name,
+                calls=0 if posterior is exact else steps,
+                mean_error=float(np.abs(mean - true_mean).max()),
+                std_error=float(np.abs(std - true_std).max()),
+                log_prob=float(posterior.log_prob(held_out, truth)) / len(held_out),
+            )
+        )
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    save_figure(figure, picture)
+    return rows

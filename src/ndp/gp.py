@@ -1,0 +1,158 @@
+"""The exact Gaussian process on any GPyTorch kernel, in the form of every other process here."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import final
+
+import gpytorch
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ndp.arrays import (
+    Context,
+    Form,
+    check_num_samples,
+    empty_context,
+    form_of_inputs,
+    read_context,
+    read_inputs,
+    read_inputs_for,
+    read_values,
+)
+from ndp.randomness import normal
+from ndp.typing import Array, Moments
+
+
+@final
+class GP:
+    """y = f + e with f ~ GP(0, kernel) and e ~ N(0, noise^2) independent at every point; all algebra in float64.
+
+    What is sampled, conditioned on and scored is `y`, the function with its observation noise. `jitter` is the least variance
+    on the diagonal: a noise-free kernel needs a little.
+    """
+
+    num_outputs = 1
+
+    def __init__(self, kernel: gpytorch.kernels.Kernel, *, noise: float = 0.0, jitter: float = 1e-8) -> None:
+        if noise < 0:
+            raise ValueError(f"noise is a standard deviation and cannot be negative: {noise}")
+        self.kernel = deepcopy(kernel).double().requires_grad_(False)
+        self.noise = noise
+        self.jitter = jitter
+
+    @property
+    def device(self) -> torch.device:
+        return next((p.device for p in self.kernel.parameters()), torch.device("cpu"))
+
+    def covariance(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N N"]:
+        """Covariance of `y` at `x`, observation noise included."""
+        covariance = self.cross_covariance(x, x)
+        floor = max(self.noise**2, self.jitter)
+        return covariance + floor * torch.eye(x.shape[-2], dtype=covariance.dtype, device=covariance.device)
+
+    def cross_covariance(self, x: Float[Tensor, "B N D"], z: Float[Tensor, "B M D"]) -> Float[Tensor, "B N M"]:
+        """Covariance of `f` at `x` with `f` at `z`."""
+        if 0 in (x.shape[-2], z.shape[-2]):
+            return x.new_zeros(*x.shape[:-1], z.shape[-2], dtype=torch.float64)
+        return self.kernel(x.double(), z.double()).to_dense()
+
+    def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
+        """Draws of the prior at `x`: [S B N P]."""
+        inputs = read_inputs(x, input_dims=None, device=self.device)
+        form = form_of_inputs(x, self.num_outputs)
+        prior = GPPosterior(self, empty_context(inputs, self.num_outputs), form)
+        return prior.sample(x, num_samples, generator=generator)
+
+    def condition(
+        self, x: Array, y: Array, *, noise: Array | float | None = None, mask: Array | None = None
+    ) -> "GPPosterior":
+        """The posterior given `y` at `x`; `noise` comes on top of the observation noise that the process has by itself."""
+        context, form = read_context(x, y, noise, mask, num_outputs=1, input_dims=None, device=self.device)
+        return GPPosterior(self, context, form)
+
+
+@final
+class GPPosterior:
+    """A GP given a context: Gaussian, in closed form."""
+
+    def __init__(self, gp: GP, context: Context, form: Form) -> None:
+        self._gp = gp
+        self._context = context
+        self._form = form
+        real = context.mask
+        # A masked point becomes a unit-variance variable of its own, seen at zero and related to nothing.
+        covariance = gp.covariance(context.x) * (real[:, :, None] & real[:, None, :])
+        diagonal = torch.where(real, context.noise**2, 1.0)
+        self._cholesky = _cholesky(covariance + torch.diag_embed(diagonal), "context", gp.jitter)
+        self._weights = torch.cholesky_solve(context.y, self._cholesky)
+
+    def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
+        """Coherent draws at `x`: [S B M P]."""
+        count = check_num_samples(num_samples)
+        mean, covariance = self.gaussian(read_inputs_for(self._context, x))
+        root = _cholesky(covariance, "targets", self._gp.jitter)
+        noise = normal((count, *mean.shape), generator, like=mean)
+        draws = mean + root @ noise
+        return self._form.give(draws if num_samples is not None else draws[0])
+
+    def moments(self, x: Array) -> Moments:
+        """Exact mean and standard deviation."""
+        mean, covariance = self.gaussian(read_inputs_for(self._context, x))
+        std = covariance.diagonal(dim1=-2, dim2=-1).sqrt()[..., None]
+        return Moments(self._form.give(mean), self._form.give(std))
+
+    def quantiles(self, x: Array, probabilities: Sequence[float]) -> Array:
+        """Exact quantiles at every point: [Q B M P]."""
+        mean, covariance = self.gaussian(read_inputs_for(self._context, x))
+        std = covariance.diagonal(dim1=-2, dim2=-1).sqrt()[..., None]
+        z = torch.special.ndtri(torch.tensor(probabilities).to(mean))
+        return self._form.give(mean + z[:, None, None, None] * std)
+
+    def log_prob(self, x: Array, y: Array) -> Array:
+        """Exact joint log-density of `y` at `x`, in nats: [B]."""
+        inputs = read_inputs_for(self._context, x)
+        values = read_values(y, "y", inputs, num_outputs=1, batched=self._form.batched)
+        mean, covariance = self.gaussian(inputs)
+        return self._form.give_per_task(gaussian_log_prob(values, mean, covariance))
+
+    def gaussian(self, x: Float[Tensor, "B M D"]) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M M"]]:
+        """Mean and covariance of the function values, jointly."""
+        real = self._context.mask[:, :, None]
+        cross = self._gp.cross_covariance(self._context.x, x) * real
+        mean = cross.mT @ self._weights
+        half = torch.linalg.solve_triangular(self._cholesky, cross, upper=False)
+        return mean, self._gp.covariance(x) - half.mT @ half
+
+
+def gaussian_log_prob(
+    y: Float[Tensor, "B M 1"], mean: Float[Tensor, "B M 1"], covariance: Float[Tensor, "B M M"]
+) -> Float[Tensor, "B"]:
+    """log N(y; mean, covariance)."""
+    root = _cholesky(covariance, "targets", 0.0)
+    return torch.distributions.MultivariateNormal(mean[..., 0], scale_tril=root).log_prob(y[..., 0])
+
+
+class ScaledToDimension(gpytorch.kernels.Kernel):
+    """The kernel `base` on inputs divided by sqrt(D): one lengthscale for any number of input dimensions.
+
+    With lengthscale 1/4 it is the paper's choice of sqrt(D) / 4.
+    """
+
+    def __init__(self, base: gpytorch.kernels.Kernel) -> None:
+        super().__init__()
+        self.base = base
+
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: object) -> Tensor:
+        scale = x1.shape[-1] ** -0.5
+        return self.base.forward(x1 * scale, x2 * scale, diag=diag, **params)
+
+
+def _cholesky(covariance: Float[Tensor, "B N N"], what: str, jitter: float) -> Float[Tensor, "B N N"]:
+    root, info = torch.linalg.cholesky_ex(covariance)
+    if bool((info > 0).any()):
+        raise ValueError(
+            f"the covariance of the {what} is not positive definite: two inputs are the same or nearly so, and the "
+            f"process has no noise there. Give the observations noise, or the GP a jitter above {jitter:g}"
+        )
+    return root

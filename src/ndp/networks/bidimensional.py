@@ -1,0 +1,130 @@
+"""The paper's noise network: bi-dimensional attention, with a noise level of its own at every point.
+
+Equivariant to the order of points, invariant to the order of input dimensions, and its weights know the number of neither.
+"""
+
+from enum import StrEnum
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn.functional import gelu
+
+from ndp.networks.attention import AttentionOverDimensions, AttentionOverPoints, PointAttention
+from ndp.networks.embedding import LevelEmbedding, Rotation, log_spaced, sinusoids
+
+# Frequencies for coordinates in a domain like [-2, 2], in radians a unit.
+SLOWEST, FASTEST = 0.3, 30.0
+
+
+class Inputs(StrEnum):
+    """How coordinates enter.
+
+    `ROTARY`: through differences only, so that the network is translation equivariant and has no range to leave.
+    `RAW` (the paper's) and `FOURIER`: absolutely, for priors that are not stationary.
+    """
+
+    ROTARY = "rotary"
+    RAW = "raw"
+    FOURIER = "fourier"
+
+
+@final
+class BiDimensionalAttention(nn.Module):
+    """Blocks of attention over dimensions and points; the sum of their skips, averaged over dimensions, is the output.
+
+    The defaults are the library's. The paper's network is `attention="per_dimension", inputs="raw"`.
+    """
+
+    frequencies: Tensor
+
+    def __init__(
+        self,
+        *,
+        num_outputs: int = 1,
+        width: int = 64,
+        heads: int = 8,
+        blocks: int = 4,
+        attention: PointAttention | str = PointAttention.SUMMED,
+        inputs: Inputs | str = Inputs.ROTARY,
+        level_width: int = 128,
+    ) -> None:
+        super().__init__()
+        if width % (2 * heads):
+            raise ValueError(
+                f"width must be a multiple of twice the number of heads; {width} is not one of {2 * heads}"
+            )
+        self.num_outputs = num_outputs
+        self.inputs = Inputs(inputs)
+        count = width // 2
+        frequencies = log_spaced(count, SLOWEST, FASTEST)
+        # Every head spans the whole range, and no two heads hold the same frequencies.
+        self.register_buffer("frequencies", frequencies.reshape(-1, heads).T.contiguous(), persistent=False)
+        features = {Inputs.ROTARY: 0, Inputs.RAW: 1, Inputs.FOURIER: 2 * count}[self.inputs]
+        self.embed = nn.Linear(features + num_outputs, width)
+        self.embed_level = LevelEmbedding(level_width)
+        self.blocks = nn.ModuleList(
+            BiDimensionalBlock(width, heads, level_width, PointAttention(attention)) for _ in range(blocks)
+        )
+        self.head = nn.Sequential(nn.Linear(width, width), nn.GELU())
+        self.out = nn.Linear(width, num_outputs)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    @property
+    def translation_equivariant(self) -> bool:
+        return self.inputs is Inputs.ROTARY
+
+    def forward(
+        self,
+        x: Float[Tensor, "B N D"],
+        y_t: Float[Tensor, "B N P"],
+        level: Float[Tensor, "B N"],
+        mask: Bool[Tensor, "B N"] | None = None,
+    ) -> Float[Tensor, "B N P"]:
+        if mask is not None:  # so that not even a NaN in a masked point gets through
+            x, y_t = x.masked_fill(~mask[..., None], 0.0), y_t.masked_fill(~mask[..., None], 0.0)
+            level = level.masked_fill(~mask, 0.0)
+        rotation = Rotation(x, self.frequencies) if self.inputs is Inputs.ROTARY else None
+        s = gelu(self.embed(self._features(x, y_t)))
+        embedded_level = self.embed_level(level)
+        total = torch.zeros_like(s)
+        for block in self.blocks:
+            s, skip = block(s, embedded_level, rotation, mask)
+            total = total + skip
+        pooled = total.mean(dim=2) * len(self.blocks) ** -0.5
+        return self.out(self.head(pooled))
+
+    def _features(self, x: Float[Tensor, "B N D"], y_t: Float[Tensor, "B N P"]) -> Float[Tensor, "B N D F"]:
+        """The values, replicated over the input dimensions, beside the coordinate of each."""
+        values = y_t[:, :, None, :].expand(-1, -1, x.shape[-1], -1)
+        match self.inputs:
+            case Inputs.ROTARY:
+                return values
+            case Inputs.RAW:
+                return torch.cat([x[..., None], values], dim=-1)
+            case Inputs.FOURIER:
+                return torch.cat([sinusoids(x, self.frequencies.flatten()), values], dim=-1)
+
+
+class BiDimensionalBlock(nn.Module):
+    """Attention over dimensions plus attention over points, a nonlinearity, and its halves as residual and skip."""
+
+    def __init__(self, width: int, heads: int, level_width: int, attention: PointAttention) -> None:
+        super().__init__()
+        self.level = nn.Linear(level_width, width)
+        self.over_dimensions = AttentionOverDimensions(width, 2 * width, heads)
+        self.over_points = AttentionOverPoints(width, 2 * width, heads, attention)
+
+    def forward(
+        self,
+        s: Float[Tensor, "B N D H"],
+        level: Float[Tensor, "B N E"],
+        rotation: Rotation | None,
+        mask: Bool[Tensor, "B N"] | None,
+    ) -> tuple[Float[Tensor, "B N D H"], Float[Tensor, "B N D H"]]:
+        informed = s + self.level(level)[:, :, None, :]
+        both = gelu(self.over_dimensions(informed) + self.over_points(informed, rotation, mask))
+        residual, skip = both.chunk(2, dim=-1)
+        return (s + residual) * 0.5**0.5, skip

@@ -1,0 +1,60 @@
+"""How noise levels and input coordinates enter a network, always in float32 or better.
+
+bfloat16 resolves 0.008 near 1, which is coarser than the inputs of a regression task.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+def log_spaced(count: int, smallest: float, largest: float) -> Float[Tensor, "count"]:
+    """Frequencies from smallest to largest, equally spaced in their logarithm."""
+    return torch.logspace(math.log10(smallest), math.log10(largest), count)
+
+
+class LevelEmbedding(nn.Module):
+    """A 128-dimensional sinusoidal code of the noise level (the paper's, on a log scale) through a small network."""
+
+    frequencies: Tensor
+
+    def __init__(self, width: int = 128) -> None:
+        super().__init__()
+        self.register_buffer("frequencies", log_spaced(width // 2, 1e-4, 1.0), persistent=False)
+        self.network = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width), nn.GELU())
+
+    def forward(self, level: Float[Tensor, "B N"]) -> Float[Tensor, "B N E"]:
+        # The scale 5 level = -10 log(sigma / alpha) was measured: at 25 times that the network never learns.
+        return self.network(sinusoids(5 * level, self.frequencies))
+
+
+def sinusoids(values: Float[Tensor, "*shape"], frequencies: Float[Tensor, "F"]) -> Float[Tensor, "*shape 2*F"]:
+    """Sine and cosine of the values at every frequency."""
+    angles = values[..., None] * frequencies
+    return torch.cat([torch.sin(angles), torch.cos(angles)], dim=-1)
+
+
+class Rotation:
+    """Rotary position on real coordinates: each pair of features is turned by frequency times coordinate.
+
+    Queries and keys turned by their own points meet in attention only through the difference of their coordinates, which
+    makes the network translation equivariant. Values are turned too, and turned back at the point that receives them, so
+    that the messages along different input dimensions differ.
+    """
+
+    def __init__(self, x: Float[Tensor, "B N D"], frequencies: Float[Tensor, "heads F"]) -> None:
+        angles = x[..., None, None] * frequencies
+        self._cos, self._sin = torch.cos(angles), torch.sin(angles)
+
+    def turn(self, features: Float[Tensor, "B N D heads 2*F"]) -> Float[Tensor, "B N D heads 2*F"]:
+        return self._turn(features, self._sin)
+
+    def turn_back(self, features: Float[Tensor, "B N D heads 2*F"]) -> Float[Tensor, "B N D heads 2*F"]:
+        return self._turn(features, -self._sin)
+
+    def _turn(self, features: Tensor, sin: Tensor) -> Tensor:
+        first, second = features.to(sin.dtype).chunk(2, dim=-1)
+        turned = torch.cat([first * self._cos - second * sin, first * sin + second * self._cos], dim=-1)
+        return turned.to(features.dtype)

@@ -1,0 +1,46 @@
+"""Randomness is explicit: a generator that the user passes, or a fresh one; never the global one."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def normal(shape: tuple[int, ...], generator: torch.Generator | None, *, like: Tensor) -> Tensor:
+    """Standard normal noise with the dtype and on the device of `like`, drawn where the generator lives.
+
+    A generator on the CPU gives the same draws on every device.
+    """
+    generator = generator or fresh_generator()
+    noise = torch.randn(shape, generator=generator, dtype=torch.float64, device=generator.device)
+    return noise.to(like)
+
+
+def fresh_generator() -> torch.Generator:
+    """A generator seeded by the operating system."""
+    generator = torch.Generator()
+    generator.seed()
+    return generator
+
+
+def match_moments(noise: Float[Tensor, "S B M P"]) -> Float[Tensor, "S B M P"]:
+    """Shift and whiten S draws of noise so that their mean is exactly zero and their covariance the identity.
+
+    What an ODE solver makes of such noise has almost no Monte Carlo error in its mean and covariance, exactly none where the
+    solver is an affine map. With no more draws than values a covariance cannot be the identity: then the draws are made
+    symmetric and of unit variance at each value.
+    """
+    draws, tasks = noise.shape[:2]
+    flat = noise.flatten(2).transpose(0, 1).double()
+    size = flat.shape[-1]
+    if draws > size + 1:
+        centred = flat - flat.mean(dim=1, keepdim=True)
+        covariance = centred.mT @ centred / draws
+        white = torch.linalg.solve_triangular(torch.linalg.cholesky(covariance), centred.mT, upper=False).mT
+    elif draws > 1:
+        half = flat[:, : draws // 2]
+        parts = [half, -half] if draws % 2 == 0 else [half, -half, torch.zeros_like(half[:, :1])]
+        symmetric = torch.cat(parts, dim=1)
+        white = symmetric / symmetric.square().mean(dim=1, keepdim=True).sqrt()
+    else:
+        white = flat
+    return white.transpose(0, 1).reshape(draws, tasks, *noise.shape[2:]).to(noise)

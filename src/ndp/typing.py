@@ -1,0 +1,88 @@
+"""The protocols that the library is cut along, and the words its signatures use.
+
+B tasks, N points (C context, M target), D input dimensions, P outputs, S draws, K solver steps
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+# What a user may hand in and gets back: numpy arrays and torch tensors, with or without the axes B and P.
+Array: TypeAlias = np.ndarray | Tensor
+
+
+class Moments(NamedTuple):
+    """Mean and standard deviation of every function value on its own."""
+
+    mean: Array
+    std: Array
+
+
+class Denoiser(Protocol):
+    """E[y0 | y_t] with everything but the noised values bound. All that solvers and likelihoods ever see."""
+
+    def __call__(self, y_t: Float[Tensor, "*S B M P"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B M P"]: ...
+
+
+class Network(Protocol):
+    """Maps noised values with a level of their own at every point to a prediction (see `Prediction`).
+
+    `mask=True` is a real point; no mask means that all are. A masked one has no influence on the others, whatever it holds.
+    A `translation_equivariant` network sees differences of inputs only.
+    """
+
+    @property
+    def translation_equivariant(self) -> bool: ...
+
+    def __call__(
+        self,
+        x: Float[Tensor, "B N D"],
+        y_t: Float[Tensor, "B N P"],
+        level: Float[Tensor, "B N"],
+        mask: Bool[Tensor, "B N"] | None = None,
+    ) -> Float[Tensor, "B N P"]: ...
+
+
+@runtime_checkable
+class Prior(Protocol):
+    """A distribution over functions: what training data comes from."""
+
+    def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
+        """Function values at `x`: [B N P], or [S B N P] where `num_samples` is given."""
+        ...
+
+
+@runtime_checkable
+class Posterior(Protocol):
+    """A distribution over functions given what was observed. Immutable; owns its context."""
+
+    def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
+        """Coherent draws of the function at `x`: [B M P], or [S B M P] where `num_samples` is given."""
+        ...
+
+    def moments(self, x: Array) -> Moments:
+        """Mean and standard deviation at every point of `x`, [B M P] each."""
+        ...
+
+    def quantiles(self, x: Array, probabilities: Sequence[float]) -> Array:
+        """The values below which the function lies with these probabilities at every point of `x`: [Q B M P]."""
+        ...
+
+    def log_prob(self, x: Array, y: Array) -> Array:
+        """Joint log-density of the values `y` at `x` in nats, [B]."""
+        ...
+
+
+@runtime_checkable
+class Process(Prior, Protocol):
+    """A prior that can be conditioned: the NDP, the exact GP, every neural process."""
+
+    def condition(
+        self, x: Array, y: Array, *, noise: Array | float | None = None, mask: Array | None = None
+    ) -> Posterior:
+        """The posterior given values `y` at `x`, observed with standard deviation `noise` (none: as they are)."""
+        ...
