@@ -106,6 +106,7 @@ def read_inputs(
 ) -> Float[Tensor, "B N D"]:
     """Inputs with all three axes, in float64."""
     inputs = _tensor(x, name, device)
+    batched = inputs.ndim == 3
     if inputs.ndim not in (1, 2, 3):
         raise ValueError(f"{name} must have shape [N], [N, D] or [B, N, D]; its shape is {_shape(inputs)}")
     if inputs.ndim == 1:
@@ -121,17 +122,19 @@ def read_inputs(
         raise ValueError(f"{name} has no input dimensions: its shape is {_shape(inputs)}")
     if input_dims is not None and dim not in input_dims:
         supported = ", ".join(map(str, input_dims))
-        raise ValueError(f"{name} has {dim} input dimensions (its last axis); this model supports {supported}")
-    _check_finite(inputs, name, mask)
+        raise ValueError(f"{name} has {dim} input dimension(s) (its last axis); this model supports {supported}")
+    _check_finite(inputs, name, _read_mask(mask, inputs, batched))
     return inputs
 
 
 def read_inputs_for(context: Context, x: Array) -> Float[Tensor, "B M D"]:
     """Inputs of targets that go with a context: as many dimensions, and as many tasks or one for all."""
-    inputs = read_inputs(x, input_dims=(context.x.shape[-1],), device=context.x.device)
-    tasks = context.x.shape[0]
+    inputs = read_inputs(x, input_dims=None, device=context.x.device)
+    tasks, _, dim = context.x.shape
+    if inputs.shape[2] != dim:
+        raise ValueError(f"x has {inputs.shape[2]} input dimension(s) (its last axis) and the context has {dim}")
     if inputs.shape[0] not in (1, tasks):
-        raise ValueError(f"x holds {inputs.shape[0]} tasks and the context {tasks}; pass as many, or one for all")
+        raise ValueError(f"x holds {inputs.shape[0]} task(s) and the context {tasks}; pass as many, or one for all")
     return inputs.expand(tasks, -1, -1)
 
 
@@ -157,7 +160,7 @@ def read_values(
             f"its shape is {_shape(values)}"
         )
     values = values.reshape(batch, points, num_outputs)
-    _check_finite(values, name, mask)
+    _check_finite(values, name, _read_mask(mask, inputs, batched))
     return values
 
 
@@ -190,30 +193,34 @@ def _read_mask(mask: Array | None, inputs: Tensor, batched: bool) -> Bool[Tensor
     shape = inputs.shape[:2]
     if mask is None:
         return torch.ones(shape, dtype=torch.bool, device=inputs.device)
-    values = torch.as_tensor(mask, device=inputs.device)
-    if values.dtype != torch.bool:
-        raise ValueError(f"mask must hold booleans (True is a real point), not {values.dtype}")
+    kind = mask.dtype if isinstance(mask, Tensor) else np.asarray(mask).dtype
+    if str(kind).removeprefix("torch.") != "bool":
+        raise ValueError(f"mask must hold booleans (True is a real point), not {kind}")
+    # A copy, so that a posterior owns its context.
+    values = mask.clone() if isinstance(mask, Tensor) else torch.from_numpy(np.array(mask, order="C"))
+    values = values.to(inputs.device)
     if tuple(values.shape) not in ([tuple(shape)] if batched else [(shape[1],), tuple(shape)]):
         raise ValueError(f"mask must have shape {list(shape if batched else shape[1:])}; its shape is {_shape(values)}")
     return values.expand(shape)
 
 
 def _tensor(values: Array | float, name: str, device: torch.device) -> Tensor:
+    if isinstance(values, Tensor):
+        if values.dtype == torch.bool or values.is_complex():
+            raise ValueError(f"{name} must be an array of real numbers, not {values.dtype}")
+        return values.to(device, torch.float64)
     try:
-        tensor = values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
-    except (TypeError, ValueError) as error:
+        array = np.asarray(values)
+    except ValueError as error:
         raise ValueError(f"{name} must be an array of numbers ({error})") from error
-    if tensor.dtype == torch.bool or tensor.is_complex():
-        raise ValueError(f"{name} must be an array of real numbers, not {tensor.dtype}")
-    return tensor.to(device, torch.float64)
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must be an array of real numbers, not {array.dtype.type.__name__}")
+    # A copy in numpy's hands: torch balks at arrays that are read-only, reversed or of another byte order.
+    return torch.from_numpy(array.astype(np.float64, order="C")).to(device)
 
 
-def _check_finite(values: Tensor, name: str, mask: Array | None) -> None:
-    bad = ~torch.isfinite(values)
-    if mask is not None:
-        real = torch.as_tensor(mask, device=values.device).to(torch.bool)
-        if real.shape in (values.shape[:2], values.shape[1:2]):
-            bad = bad & real.expand(values.shape[:2])[..., None]
+def _check_finite(values: Float[Tensor, "B N _"], name: str, mask: Bool[Tensor, "B N"]) -> None:
+    bad = ~torch.isfinite(values) & mask[..., None]
     if bool(bad.any()):
         task, point, axis = (int(i) for i in bad.nonzero()[0])
         where = f"point {point}" + (f" of task {task}" if values.shape[0] > 1 else "")

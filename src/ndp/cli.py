@@ -27,20 +27,21 @@ def demo(
     out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("demo.png"),
     draws: Annotated[int, typer.Option(min=1, help="Functions to draw.")] = 64,
     steps: Annotated[int, typer.Option(min=1, help="Network calls a draw.")] = 20,
-    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the draws.")] = 0,
 ) -> None:
     """Condition on a few points and see the functions that go through them."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console()
-    with _told_plainly(), console.status("Importing torch"):
+    with _told_plainly(), console.status("Importing torch") as status:
         from ndp.demo import run, shipped_observations
 
         source = context or shipped_observations()
-        console.print(f"Observations: [bold]{source.name}[/]")
-        with console.status("Drawing functions"):
-            rows = run(source, out, draws=draws, steps=steps, seed=seed)
+        console.print(f"Observations: [bold]{escape(source.name)}[/]", soft_wrap=True)
+        status.update("Drawing functions")
+        rows = run(source, out, draws=draws, steps=steps, seed=seed)
     table = Table("posterior", box=None, header_style="bold")
     for heading in ("calls a draw", "error of mean", "error of std", "log-density a point"):
         table.add_column(heading, justify="right")
@@ -48,7 +49,7 @@ def demo(
         calls = str(row.calls) if row.calls else "closed form"
         table.add_row(row.name, calls, f"{row.mean_error:.4f}", f"{row.std_error:.4f}", f"{row.log_prob:.4f}")
     console.print(table)
-    console.print(f"Picture: [bold]{out}[/]")
+    console.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
 
 
 @app.command()
@@ -61,20 +62,21 @@ def sample(
     draws: Annotated[int, typer.Option(min=1, help="Functions to draw.")] = 64,
     out: Annotated[Path, typer.Option(help="CSV to write: inputs, mean, std, one column a draw.")] = Path("draws.csv"),
     plot: Annotated[Path | None, typer.Option(help="Picture to write, for one input dimension.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the draws.")] = 0,
 ) -> None:
     """Draw functions from a model, given observations."""
     from rich.console import Console
+    from rich.markup import escape
 
     console = Console()
-    with _told_plainly(), console.status("Importing torch"):
+    with _told_plainly(), console.status("Importing torch") as status:
         from ndp.sampling import draw_to_files
 
-        with console.status(f"Drawing {draws} functions"):
-            count = draw_to_files(model, context=context, at=at, draws=draws, out=out, plot=plot, seed=seed)
-    console.print(f"{draws} draws at {count} inputs: [bold]{out}[/]")
+        status.update(f"Drawing {draws} functions")
+        count = draw_to_files(model, context=context, at=at, draws=draws, out=out, plot=plot, seed=seed)
+    console.print(f"{draws} draws at {count} inputs: [bold]{escape(str(out))}[/]", soft_wrap=True)
     if plot:
-        console.print(f"Picture: [bold]{plot}[/]")
+        console.print(f"Picture: [bold]{escape(str(plot))}[/]", soft_wrap=True)
 
 
 @app.command()

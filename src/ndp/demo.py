@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ndp.models import load
-from ndp.plotting import BLUE, ORANGE, new_figure, plot_posterior, save_figure
+from ndp.diffusion.oracle import GPOracle
+from ndp.models import regression_gp
+from ndp.plotting import BLUE, ORANGE, check_ending, new_figure, plot_posterior, save_figure
+from ndp.process import NDP
 from ndp.tables import read_observations
+from ndp.typing import Posterior
 
 
 @dataclass(frozen=True)
@@ -30,23 +33,33 @@ def shipped_observations() -> Path:
 
 def run(observations: Path, picture: Path, *, draws: int = 64, steps: int = 20, seed: int = 0) -> list[Row]:
     """Condition on the table, draw the picture, and compare in numbers."""
+    check_ending(picture)
     data = read_observations(observations)
     if data.x.shape[1] != 1:
         raise ValueError(f"the demo draws functions of one input; {observations} has {data.x.shape[1]}")
     reach = max(2.0, float(np.abs(data.x).max(initial=0.0)) + 0.25)
     grid = np.linspace(-reach, reach, 161)
-    held_out = grid[::8, None]
-    exact = load("gp-matern52").condition(data.x, data.y, noise=data.noise)
-    diffusion = load("oracle-matern52").condition(data.x, data.y, noise=data.noise)
+    held_out = grid[::8]
+    gp = regression_gp("matern52")
+    exact = gp.condition(data.x, data.y, noise=data.noise)
+    diffusion = NDP(GPOracle(gp), noise_floor=gp.noise).condition(data.x, data.y, noise=data.noise)
     truth = exact.sample(held_out, generator=torch.Generator().manual_seed(seed))
-    true_mean, true_std = exact.moments(grid[:, None])
+    true_mean, true_std = exact.moments(grid)
+    posteriors: tuple[Posterior, Posterior] = exact, diffusion
+    drawn = (
+        (exact.moments(grid), exact.sample(grid, draws, generator=torch.Generator().manual_seed(seed))),
+        (
+            diffusion.moments(grid, steps=steps),
+            diffusion.sample(grid, draws, steps=steps, generator=torch.Generator().manual_seed(seed)),
+        ),
+    )
 
     figure, axes = new_figure(2, title="One set of observations, two ways to the posterior")
     rows = []
     names = "Exact Gaussian process", f"Diffusion, {steps} calls of the exact denoiser"
-    for ax, colour, name, posterior in zip(axes, (ORANGE, BLUE), names, (exact, diffusion), strict=True):
-        mean, std = posterior.moments(grid[:, None])
-        functions = posterior.sample(grid[:, None], draws, generator=torch.Generator().manual_seed(seed))
+    for ax, colour, name, posterior, ((mean, std), functions) in zip(
+        axes, (ORANGE, BLUE), names, posteriors, drawn, strict=True
+    ):
         context = data.x[:, 0], data.y
         plot_posterior(
             ax,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, BLACK = "#0072B2", "#D55E00", "#1a1a1a"
+ENDINGS = (".png", ".svg", ".pdf", ".jpg")
 
 
 def new_figure(panels: int, *, title: str | None = None) -> tuple["Figure", list["Axes"]]:
@@ -77,11 +78,15 @@ def plot_posterior(
     ax.margins(x=0)
 
 
+def check_ending(path: Path) -> None:
+    """A picture that cannot be drawn is better known before the functions are."""
+    if path.suffix.lower() not in ENDINGS:
+        what = f"as {path.suffix}" if path.suffix else "without an ending"
+        raise ValueError(f"cannot draw {path} {what}; use one of {', '.join(ENDINGS)}")
+
+
 def save_figure(figure: "Figure", path: Path) -> None:
     """Write the picture whole or not at all; the kind is that of the path's ending."""
-    supported = figure.canvas.get_supported_filetypes()
-    kind = path.suffix.lstrip(".").lower()
-    if kind not in supported:
-        raise ValueError(f"cannot draw a {path.suffix or 'file without ending'}; use one of .png, .svg, .pdf")
+    check_ending(path)
     with whole_file(path) as temporary:
-        figure.savefig(temporary, format=kind)
+        figure.savefig(temporary, format=path.suffix.lower().lstrip("."))

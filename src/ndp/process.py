@@ -20,7 +20,7 @@ from ndp.arrays import (
 )
 from ndp.diffusion import likelihood
 from ndp.diffusion.conditioning import conditional_denoiser, joint_denoiser
-from ndp.diffusion.levels import cosine, level_of_ratio, log_uniform
+from ndp.diffusion.levels import cosine, level_of_ratio, log_uniform, noisiest_ratio
 from ndp.diffusion.likelihood import Divergence
 from ndp.diffusion.prediction import Prediction
 from ndp.diffusion.repaint import repaint
@@ -188,7 +188,7 @@ class NDPPosterior:
             log_p = likelihood.log_prob(
                 self._denoiser(inputs),
                 values.to(self._ndp.dtype),
-                likelihood.default_levels(steps),
+                likelihood.default_levels(values[0].numel(), steps),
                 divergence=_divergence(probes, generator),
             )
         return self._form.give_per_task(log_p)
@@ -201,7 +201,8 @@ class NDPPosterior:
         """Noise to functions. The grid ends below the noise floor, where half a step is exact, or near zero."""
         floor = self._ndp.noise_floor
         smallest, last_step = (floor / 5, half_to_zero) if floor >= 0.01 else (0.002, to_zero)
-        levels = log_uniform(steps, smallest=smallest, dtype=self._ndp.dtype).to(self._ndp.device)
+        largest = noisiest_ratio(inputs.shape[1] * self._ndp.num_outputs)
+        levels = log_uniform(steps, largest=largest, smallest=smallest, dtype=self._ndp.dtype).to(self._ndp.device)
         denoise = self._denoiser(inputs)
         start = from_noise(denoise, noise.to(self._ndp.dtype), levels[0])
         return last_step(denoise, solver(denoise, start, levels), levels[-1])
@@ -303,7 +304,7 @@ class RePaintPosterior:
         nothing = empty_context(x, self._ndp.num_outputs)
         denoise = joint_denoiser(self._ndp.network, self._ndp.prediction, nothing, x, self._ndp.dtype)
         with torch.no_grad():
-            levels = likelihood.default_levels(steps)
+            levels = likelihood.default_levels(y[0].numel(), steps)
             return likelihood.log_prob(denoise, y.to(self._ndp.dtype), levels, divergence=divergence)
 
     def _draw(

@@ -31,13 +31,10 @@ class Observations:
 
 def read_observations(path: Path) -> Observations:
     """Inputs, values and, where there is such a column, noise."""
-    columns, table = _read(path)
+    columns, table = _read(path, "y", "noise")
     if "y" not in columns:
         raise TableError(f"{path} has no column y; its columns are: {', '.join(columns)}")
     noise = table[:, columns.index("noise")] if "noise" in columns else None
-    if noise is not None and (noise < 0).any():
-        row = int(np.flatnonzero(noise < 0)[0]) + 2
-        raise TableError(f"{path}, row {row}, column noise: a standard deviation cannot be negative")
     return Observations(_inputs(path, columns, table), table[:, columns.index("y")], noise)
 
 
@@ -52,11 +49,12 @@ def read_inputs(path: Path) -> np.ndarray:
 def write_draws(path: Path, x: np.ndarray, mean: np.ndarray, std: np.ndarray, draws: np.ndarray) -> None:
     """One row an input: its coordinates, mean, standard deviation, and a column for every draw."""
     header = [*input_columns(x.shape[1]), "mean", "std", *(f"draw{i + 1}" for i in range(len(draws)))]
-    rows = np.column_stack([x, mean, std, draws.T])
+    values = np.column_stack([mean, std, draws.T])
     with whole_file(path) as temporary, temporary.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(header)
-        writer.writerows([f"{value:.9g}" for value in row] for row in rows)
+        for point, row in zip(x, values, strict=True):  # inputs as they were: a time stamp has more than nine digits
+            writer.writerow([*(repr(float(value)) for value in point), *(f"{value:.9g}" for value in row)])
 
 
 def input_columns(dim: int) -> list[str]:
@@ -66,9 +64,13 @@ def input_columns(dim: int) -> list[str]:
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A temporary path that becomes `path` only when everything was written."""
+    if path.exists() and not path.is_file():
+        raise TableError(f"cannot write {path}: it is {'a folder' if path.is_dir() else 'not a regular file'}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+    except FileExistsError:
+        raise TableError(f"cannot write {path}: {path.parent} is not a folder") from None
     except OSError as error:
         raise TableError(f"cannot write {path}: {error.strerror}") from error
     os.close(handle)
@@ -81,7 +83,8 @@ def whole_file(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> tuple[list[str], np.ndarray]:
+def _read(path: Path, *others: str) -> tuple[list[str], np.ndarray]:
+    """The names of all columns, and the numbers in those of inputs and in `others`."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = list(csv.reader(file))
@@ -89,22 +92,28 @@ def _read(path: Path) -> tuple[list[str], np.ndarray]:
         raise TableError(f"there is no file {path}") from None
     except IsADirectoryError:
         raise TableError(f"{path} is a folder, not a CSV file") from None
+    except OSError as error:
+        raise TableError(f"cannot read {path}: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise TableError(f"{path} is not a CSV file: {error}") from error
     if not rows or not any(cell.strip() for cell in rows[0]):
-        raise TableError(f"{path} is empty; its first row must name the columns, such as x1,y")
+        what = "has an empty first row" if any(cell.strip() for row in rows for cell in row) else "is empty"
+        raise TableError(f"{path} {what}; its first row must name the columns, such as x1,y")
     columns = [cell.strip() for cell in rows[0]]
-    twice = sorted({name for name in columns if columns.count(name) > 1})
+    twice = sorted({name for name in columns if name and columns.count(name) > 1})
     if twice:
         raise TableError(f"{path} names the column {twice[0]} more than once")
     lines = [(number, row) for number, row in enumerate(rows[1:], start=2) if any(cell.strip() for cell in row)]
-    wanted = [i for i, name in enumerate(columns) if name in ("y", "noise") or _is_input(name)]
+    wanted = [i for i, name in enumerate(columns) if name in others or _is_input(name)]
     table = np.zeros((len(lines), len(columns)))
     for position, (number, row) in enumerate(lines):
         if len(row) != len(columns):
             raise TableError(f"{path}, row {number}: {len(row)} cells where the first row names {len(columns)}")
         for i in wanted:
-            table[position, i] = _number(row[i], f"{path}, row {number}, column {columns[i]}")
+            where = f"{path}, row {number}, column {columns[i]}"
+            table[position, i] = _number(row[i], where)
+            if columns[i] == "noise" and table[position, i] < 0:
+                raise TableError(f"{where}: a standard deviation cannot be negative")
     return columns, table
 
 

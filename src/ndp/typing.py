@@ -4,7 +4,7 @@ B tasks, N points (C context, M target), D input dimensions, P outputs, S draws,
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import torch
@@ -22,17 +22,20 @@ class Moments(NamedTuple):
     std: Array
 
 
+@runtime_checkable
 class Denoiser(Protocol):
     """E[y0 | y_t] with everything but the noised values bound. All that solvers and likelihoods ever see."""
 
     def __call__(self, y_t: Float[Tensor, "*S B M P"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B M P"]: ...
 
 
+@runtime_checkable
 class Network(Protocol):
     """Maps noised values with a level of their own at every point to a prediction (see `Prediction`).
 
     `mask=True` is a real point; no mask means that all are. A masked one has no influence on the others, whatever it holds.
-    A `translation_equivariant` network sees differences of inputs only.
+    The first `num_context` points are context; a network may, but need not, treat them in their own way. A
+    `translation_equivariant` network sees differences of inputs only.
     """
 
     @property
@@ -44,7 +47,29 @@ class Network(Protocol):
         y_t: Float[Tensor, "B N P"],
         level: Float[Tensor, "B N"],
         mask: Bool[Tensor, "B N"] | None = None,
+        *,
+        num_context: int = 0,
     ) -> Float[Tensor, "B N P"]: ...
+
+
+@runtime_checkable
+class ContextEncoder(Protocol):
+    """A network whose context does not depend on the targets, and can be encoded once for all of them."""
+
+    @property
+    def encodes_context(self) -> bool: ...
+
+    def encode(
+        self,
+        x: Float[Tensor, "B C D"],
+        y: Float[Tensor, "B C P"],
+        level: Float[Tensor, "B C"],
+        mask: Bool[Tensor, "B C"] | None = None,
+    ) -> Any: ...
+
+    def decode(
+        self, x: Float[Tensor, "R M D"], y_t: Float[Tensor, "R M P"], level: Float[Tensor, "R M"], encoding: Any
+    ) -> Float[Tensor, "R M P"]: ...
 
 
 @runtime_checkable

@@ -6,6 +6,8 @@ Conditioning is a choice of noise levels, one for every point:
     joint          context and targets at the solver's level, as RePaint needs it
 """
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -13,25 +15,45 @@ from torch import Tensor
 from ndp.arrays import Context
 from ndp.diffusion.levels import alpha, level_of_ratio
 from ndp.diffusion.prediction import Prediction
-from ndp.typing import Denoiser, Network
+from ndp.typing import ContextEncoder, Denoiser, Network
 
-# Rows of a batch are passed to the network in pieces of about this many tokens, which bounds the memory of a draw.
+# Draws are passed to the network in pieces of about this many tokens, which bounds the memory of a call.
 TOKENS_PER_CALL = 2**17
 
 
 def conditional_denoiser(
     network: Network, prediction: Prediction, context: Context, x: Float[Tensor, "B M D"], dtype: torch.dtype
 ) -> Denoiser:
-    """E[y0 | y_t, context] of the targets at `x`: amortised conditioning."""
+    """E[y0 | y_t, context] of the targets at `x`: amortised conditioning.
+
+    A network that can encode a context does so here, once for all draws and all steps of a solver.
+    """
     level_context = level_of_ratio(context.noise).to(dtype)
     y_context = alpha(level_context)[..., None] * context.y.to(dtype)
-    inputs, mask = _all_points(network, context, x, dtype)
-    num_context = context.x.shape[1]
+    x_context, x = _centred(network, context, x, dtype)
+    num_context = x_context.shape[1]
+    mask = None if bool(context.mask.all()) else context.mask
+
+    if isinstance(network, ContextEncoder) and network.encodes_context and num_context:
+        encoding = network.encode(x_context, y_context, level_context, mask)
+
+        def denoise_encoded(y_t: Float[Tensor, "*S B M P"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B M P"]:
+            def call(y_rows: Tensor, repeat: Callable[[Tensor], Tensor]) -> Tensor:
+                levels = level.to(dtype).expand(y_rows.shape[:2])
+                output = network.decode(repeat(x), y_rows, levels, encoding)
+                return prediction.y0_hat(output, y_rows, levels)
+
+            return _in_pieces(call, y_t, tokens=x.shape[1] * x.shape[2])
+
+        return denoise_encoded
+
+    x_all = torch.cat([x_context, x], dim=1)
+    mask_all = None if mask is None else torch.cat([mask, torch.ones_like(x[..., 0], dtype=torch.bool)], dim=1)
 
     def denoise(y_t: Float[Tensor, "*S B M P"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B M P"]:
         y_all = torch.cat([y_context.expand(*y_t.shape[:-2], *y_context.shape[-2:]), y_t], dim=-2)
-        levels = torch.cat([level_context, level.to(dtype).expand(y_t.shape[-3:-1])], dim=-1)
-        return _denoise(network, prediction, inputs, y_all, levels, mask)[..., num_context:, :]
+        levels = torch.cat([level_context, level.to(dtype).expand(x.shape[:2])], dim=-1)
+        return _call(network, prediction, x_all, y_all, levels, mask_all, num_context)[..., num_context:, :]
 
     return denoise
 
@@ -41,51 +63,58 @@ def joint_denoiser(
 ) -> Denoiser:
     """E[y0 | y_t] of context and targets together, none of them known; a context never below its own noise."""
     level_context = level_of_ratio(context.noise).to(dtype)
-    inputs, mask = _all_points(network, context, x, dtype)
+    x_all = torch.cat(_centred(network, context, x, dtype), dim=1)
+    targets = torch.ones_like(x[..., 0], dtype=torch.bool)
+    mask = None if bool(context.mask.all()) else torch.cat([context.mask, targets], dim=1)
 
     def denoise(y_t: Float[Tensor, "*S B N P"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B N P"]:
         level = level.to(dtype)
         levels = torch.cat([torch.minimum(level, level_context), level.expand(x.shape[:2])], dim=-1)
-        return _denoise(network, prediction, inputs, y_t, levels, mask)
+        return _call(network, prediction, x_all, y_t, levels, mask, num_context=0)
 
     return denoise
 
 
-def _all_points(
+def _centred(
     network: Network, context: Context, x: Float[Tensor, "B M D"], dtype: torch.dtype
-) -> tuple[Float[Tensor, "B N D"], Bool[Tensor, "B N"] | None]:
-    inputs = torch.cat([context.x, x], dim=1)
-    if network.translation_equivariant:  # where only differences count, an origin near the points saves digits
-        inputs = inputs - x.mean(dim=1, keepdim=True)
-    if bool(context.mask.all()):
-        return inputs.to(dtype), None
-    return inputs.to(dtype), torch.cat([context.mask, torch.ones_like(x[..., 0], dtype=torch.bool)], dim=1)
+) -> tuple[Float[Tensor, "B C D"], Float[Tensor, "B M D"]]:
+    """Where only differences count, an origin near the points saves digits."""
+    origin = x.mean(dim=1, keepdim=True) if network.translation_equivariant else torch.zeros_like(x[:, :1])
+    return (context.x - origin).to(dtype), (x - origin).to(dtype)
 
 
-def _denoise(
+def _call(
     network: Network,
     prediction: Prediction,
     x: Float[Tensor, "B N D"],
     y_t: Float[Tensor, "*S B N P"],
     level: Float[Tensor, "B N"],
     mask: Bool[Tensor, "B N"] | None,
+    num_context: int,
 ) -> Float[Tensor, "*S B N P"]:
-    """One network call for all draws of all tasks, in pieces where they are many."""
-    draws = y_t.reshape(-1, *x.shape[:2], y_t.shape[-1])
-    rows = draws.shape[0] * x.shape[0]
+    def call(y_rows: Tensor, repeat: Callable[[Tensor], Tensor]) -> Tensor:
+        levels = repeat(level)
+        mask_rows = None if mask is None else repeat(mask)
+        output = network(repeat(x), y_rows, levels, mask_rows, num_context=num_context)
+        return prediction.y0_hat(output, y_rows, levels)
 
-    def per_row(values: Tensor) -> Tensor:
-        return values.expand(draws.shape[0], *values.shape).reshape(rows, *values.shape[1:])
+    return _in_pieces(call, y_t, tokens=x.shape[1] * x.shape[2])
 
-    size = max(1, TOKENS_PER_CALL // (x.shape[1] * x.shape[2]))
-    pieces = [
-        prediction.y0_hat(network(x_piece, y_piece, level_piece, mask_piece), y_piece, level_piece)
-        for x_piece, y_piece, level_piece, mask_piece in zip(
-            per_row(x).split(size),
-            draws.reshape(rows, *draws.shape[2:]).split(size),
-            per_row(level).split(size),
-            [None] * rows if mask is None else per_row(mask).split(size),
-            strict=False,
-        )
-    ]
-    return torch.cat(pieces).reshape(y_t.shape)
+
+def _in_pieces(
+    call: Callable[[Tensor, Callable[[Tensor], Tensor]], Tensor], y_t: Float[Tensor, "*S B N P"], tokens: int
+) -> Float[Tensor, "*S B N P"]:
+    """One call for all draws of all tasks, or several where they are many.
+
+    `call` takes rows [S * B, N, P] and a function that repeats what belongs to the tasks for every draw.
+    """
+    draws = y_t.reshape(-1, *y_t.shape[-3:])
+    size = max(1, TOKENS_PER_CALL // (tokens * draws.shape[1]))
+
+    def one(piece: Tensor) -> Tensor:
+        def repeat(values: Tensor) -> Tensor:
+            return values.expand(len(piece), *values.shape).flatten(0, 1)
+
+        return call(piece.flatten(0, 1), repeat).reshape(piece.shape)
+
+    return torch.cat([one(piece) for piece in draws.split(size)]).reshape(y_t.shape)

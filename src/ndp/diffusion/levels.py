@@ -37,6 +37,15 @@ def level_of_ratio(ratio: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return (-2 * torch.log(ratio)).clamp(NOISE, CLEAN)
 
 
+def noisiest_ratio(num_values: int) -> float:
+    """Where a solver starts on a function of `num_values` values.
+
+    The start takes the covariance S + ratio^2 I of `y_t / alpha` for (1 + ratio^2) I. Values of unit variance that all move
+    together make an eigenvalue of S as large as their number, so the ratio grows with its root, to where training ends.
+    """
+    return min(max(40.0, 6.0 * math.sqrt(num_values)), 80.0)
+
+
 def log_uniform(
     steps: int, *, largest: float = 40.0, smallest: float = 0.01, dtype: torch.dtype = torch.float64
 ) -> Float[Tensor, "{steps}"]:

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ndp.diffusion.levels import alpha, log_uniform
+from ndp.diffusion.levels import alpha, log_uniform, noisiest_ratio
 from ndp.diffusion.solvers import Noise, from_noise
 from ndp.typing import Denoiser
 
@@ -38,9 +38,9 @@ def log_prob(
     observation noise have no density; what is measured then is that of the function with noise of the finest level added.
     """
     divergence = divergence or exact_divergence
-    levels = default_levels() if levels is None else levels
-    levels = levels.flip(0).to(y0)  # from data to noise
     size = y0.shape[-2] * y0.shape[-1]
+    levels = default_levels(size) if levels is None else levels
+    levels = levels.flip(0).to(y0)  # from data to noise
 
     def velocity(y: Tensor, level: Tensor) -> Tensor:
         return alpha(level) * (alpha(level) * y - denoise(y, level))
@@ -69,9 +69,9 @@ def log_prob(
     return noise.sum((-2, -1)) + total
 
 
-def default_levels(steps: int = 15) -> Float[Tensor, "steps+1"]:
+def default_levels(num_values: int, steps: int = 15) -> Float[Tensor, "K"]:
     """The grid on which `log_prob` reaches 0.001 nats a point: `steps` Runge-Kutta steps, `steps + 1` divergences."""
-    return log_uniform(steps + 1, largest=40.0, smallest=0.006)
+    return log_uniform(steps + 1, largest=noisiest_ratio(num_values), smallest=0.006)
 
 
 def exact_divergence(

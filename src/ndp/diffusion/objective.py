@@ -1,4 +1,4 @@
-"""What a network is trained on: recover the function, or its noise, at the points that are not context.
+"""What a network is trained on: recover the function, or its noise, at the targets, given the context.
 
 Every choice of the paper and of ours is an argument here: which levels are drawn, whether there is a context, what is
 predicted, and L1 or L2. On draws of a GP the minimiser is the oracle (`ndp.diffusion.oracle`).
@@ -10,9 +10,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from ndp.diffusion.levels import CLEAN, NOISE, alpha, sigma
+from ndp.diffusion.levels import CLEAN, NOISE, alpha, level_of_ratio, sigma
 from ndp.diffusion.prediction import Prediction
-from ndp.randomness import normal
 from ndp.typing import Network
 
 
@@ -34,81 +33,75 @@ def denoising_loss(
     network: Network,
     x: Float[Tensor, "B N D"],
     y0: Float[Tensor, "B N P"],
-    level: Float[Tensor, "B"],
+    level: Float[Tensor, "B N"],
     eps: Float[Tensor, "B N P"],
     *,
-    context: Bool[Tensor, "B N"] | None = None,
-    context_level: Float[Tensor, "B N"] | None = None,
+    num_context: int = 0,
     mask: Bool[Tensor, "B N"] | None = None,
     prediction: Prediction = Prediction.V,
     error: Error = Error.L2,
-) -> Float[Tensor, ""]:
-    """The mean error over all real targets: a pure function of the tasks, one level a task, and the noise `eps`.
+) -> Float[Tensor, "B"]:
+    """The mean error over each task's real targets: a pure function of the tasks, their levels and the noise `eps`.
 
-    Points in `context` are held at `context_level` (CLEAN where none is given) and do not count.
+    The first `num_context` points are context: they are noised to the level they were observed at, and do not count.
     """
-    levels = level[:, None].expand(y0.shape[:2])
-    counted = torch.ones_like(levels, dtype=torch.bool) if mask is None else mask
-    if context is not None:
-        held = torch.full_like(levels, CLEAN) if context_level is None else context_level
-        levels = torch.where(context, held, levels)
-        counted = counted & ~context
-    y_t = alpha(levels)[..., None] * y0 + sigma(levels)[..., None] * eps
-    if context is not None and context_level is None:  # as observed, to the last digit
-        y_t = torch.where(context[..., None], alpha(levels)[..., None] * y0, y_t)
-    errors = error(network(x, y_t, levels, mask), prediction.target(y0, eps, levels)).mean(-1)
-    return (errors * counted).sum() / counted.sum().clamp(min=1)
+    y_t = alpha(level)[..., None] * y0 + sigma(level)[..., None] * eps
+    output = network(x, y_t, level, mask, num_context=num_context)
+    errors = error(output, prediction.target(y0, eps, level)).mean(-1)[:, num_context:]
+    if mask is None:
+        return errors.mean(-1)
+    counted = mask[:, num_context:]
+    return (errors * counted).sum(-1) / counted.sum(-1).clamp(min=1)
 
 
 def draw_levels(
     batch: int,
     *,
-    generator: torch.Generator | None = None,
+    generator: torch.Generator,
     mean: float = -1.7,
     std: float = 1.5,
     uniform_share: float = 0.2,
     smallest: float = 0.004,
     largest: float = 80.0,
 ) -> Float[Tensor, "{batch}"]:
-    """Levels to train at: log(sigma / alpha) from a normal law, where the information is, with a uniform share for the tails.
+    """Levels to train at: log(sigma / alpha) from a normal law, where the information is, and a uniform share for the tails.
 
     Stratified: the batch covers the law evenly, which takes most of the variance out of the loss.
     """
-    generator = generator or torch.Generator()
     device = generator.device
     uniform = torch.rand(batch, generator=generator, dtype=torch.float64, device=device)
     strata = (torch.randperm(batch, generator=generator, device=device) + uniform) / batch
-    in_tail = strata < uniform_share
-    low, high = torch.log(torch.tensor([smallest, largest], dtype=torch.float64))
+    low, high = (torch.log(torch.tensor(ratio, dtype=torch.float64, device=device)) for ratio in (smallest, largest))
     tail = low + (high - low) * strata / max(uniform_share, 1e-12)
     body_share = ((strata - uniform_share) / max(1 - uniform_share, 1e-12)).clamp(1e-6, 1 - 1e-6)
     body = mean + std * torch.special.ndtri(body_share)
-    return (-2 * torch.where(in_tail, tail, body)).clamp(NOISE, CLEAN)
+    return (-2 * torch.where(strata < uniform_share, tail, body)).clamp(NOISE, CLEAN)
 
 
 def draw_levels_from(
-    schedule: Float[Tensor, "T"], batch: int, *, generator: torch.Generator | None = None
+    schedule: Float[Tensor, "T"], batch: int, *, generator: torch.Generator
 ) -> Float[Tensor, "{batch}"]:
     """Levels drawn uniformly from a discrete schedule, as in the paper."""
-    index = torch.randint(len(schedule), (batch,), generator=generator, device=generator.device if generator else None)
+    index = torch.randint(len(schedule), (batch,), generator=generator, device=generator.device)
     return schedule.to(index.device)[index]
 
 
-def draw_context(
-    mask: Bool[Tensor, "B N"], largest: int, *, generator: torch.Generator | None = None
-) -> Bool[Tensor, "B N"]:
-    """Which points of each task are context: a random subset of the real ones, of a size uniform in 0..largest.
+def hold_context(
+    level: Float[Tensor, "B"],
+    points: int,
+    num_context: int,
+    *,
+    generator: torch.Generator,
+    noisy_share: float = 0.0,
+    smallest: float = 0.01,
+    largest: float = 1.0,
+) -> Float[Tensor, "B {points}"]:
+    """Levels of all points: the context's CLEAN, the targets' at the level of the task.
 
-    At least one real point is always left as a target.
+    In a share of the tasks every context point is observed with a noise of its own, its ratio log-uniform.
     """
-    batch, points = mask.shape
-    device = generator.device if generator else mask.device
-    keys = torch.rand(batch, points, generator=generator, device=device).to(mask.device)
-    rank = keys.masked_fill(~mask, torch.inf).argsort(dim=1).argsort(dim=1)
-    size = torch.randint(largest + 1, (batch, 1), generator=generator, device=device).to(mask.device)
-    return mask & (rank < torch.minimum(size, mask.sum(dim=1, keepdim=True) - 1))
-
-
-def draw_noise(y0: Float[Tensor, "B N P"], *, generator: torch.Generator | None = None) -> Float[Tensor, "B N P"]:
-    """The noise to corrupt functions with."""
-    return normal(tuple(y0.shape), generator, like=y0)
+    tasks, device = len(level), generator.device
+    spread = torch.rand(tasks, num_context, generator=generator, dtype=torch.float64, device=device)
+    noisy = torch.rand(tasks, 1, generator=generator, device=device) < noisy_share
+    held = torch.where(noisy, level_of_ratio(smallest * (largest / smallest) ** spread), CLEAN)
+    return torch.cat([held.to(level), level[:, None].expand(-1, points - num_context)], dim=1)

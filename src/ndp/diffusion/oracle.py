@@ -51,6 +51,8 @@ class GPOracle:
         y_t: Float[Tensor, "B N P"],
         level: Float[Tensor, "B N"],
         mask: Bool[Tensor, "B N"] | None = None,
+        *,
+        num_context: int = 0,
     ) -> Float[Tensor, "B N P"]:
         mask = torch.ones_like(level, dtype=torch.bool) if mask is None else mask
         y_t = y_t.masked_fill(~mask[..., None], 0.0)

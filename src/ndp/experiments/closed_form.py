@@ -124,7 +124,7 @@ def repaint_loss(tasks: Tasks, steps: int, repeats: int, variance: Variance) -> 
 def likelihood_error(tasks: Tasks, steps: int) -> Float[Tensor, "B"]:
     """Error of the ODE log-density on each task, in nats a point."""
     mean, covariance = tasks.posterior.gaussian(tasks.x)
-    estimate = log_prob(gaussian_denoiser(mean, covariance[:, None]), tasks.y, default_levels(steps))
+    estimate = log_prob(gaussian_denoiser(mean, covariance[:, None]), tasks.y, default_levels(tasks.x.shape[1], steps))
     exact = tasks.posterior.log_prob(tasks.x, tasks.y)
     return (estimate - torch.as_tensor(exact)) / tasks.x.shape[1]
 

@@ -1,6 +1,7 @@
 """Multi-head attention over the two axes of [B N D H]: over points, in two forms, and over input dimensions."""
 
 from enum import StrEnum
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -22,8 +23,20 @@ class PointAttention(StrEnum):
     PER_DIMENSION = "per_dimension"
 
 
+class Memory(NamedTuple):
+    """Keys and values of a context in one block, in the layout of `AttentionOverPoints`; rows are tasks (times D)."""
+
+    key: Float[Tensor, "R heads C F"]
+    value: Float[Tensor, "R heads C F"]
+
+    def repeated(self, draws: int) -> "Memory":
+        """The same context for every draw."""
+        key, value = (t.expand(draws, *t.shape).flatten(0, 1) for t in self)
+        return Memory(key, value)
+
+
 class AttentionOverPoints(nn.Module):
-    """Each point reads from all real points."""
+    """Each point reads from the real points that it may see: all of them, and of a separate context only the context."""
 
     def __init__(self, width: int, out_width: int, heads: int, form: PointAttention) -> None:
         super().__init__()
@@ -33,27 +46,56 @@ class AttentionOverPoints(nn.Module):
         self.out = nn.Linear(width, out_width)
 
     def forward(
-        self, s: Float[Tensor, "B N D H"], rotation: Rotation | None, mask: Bool[Tensor, "B N"] | None
-    ) -> Float[Tensor, "B N D O"]:
-        batch, points, dims, _ = s.shape
+        self,
+        s: Float[Tensor, "B N D H"],
+        rotation: Rotation | None,
+        mask: Bool[Tensor, "B K"] | None,
+        *,
+        separate: int = 0,
+        memory: Memory | None = None,
+    ) -> tuple[Float[Tensor, "B N D O"], Memory]:
+        """`separate` points at the front read from each other only; `memory` holds points that came before.
+
+        `mask` is over memory and points together.
+        """
+        dims = s.shape[2]
         query, key, value = self.project(s).unflatten(-1, (3, self.heads, -1)).unbind(-3)
         if rotation is not None:
             query, key, value = rotation.turn(query), rotation.turn(key), rotation.turn(value)
-        # A sum of dot products is a dot product of concatenations, so both forms are one fused call.
-        if self.form is PointAttention.SUMMED:
-            query, key, value = (t.permute(0, 3, 1, 2, 4).flatten(-2) for t in (query, key, value))
+        query, key, value = (self._to_rows(t) for t in (query, key, value))
+        own = Memory(key, value)
+        if memory is not None:
+            key, value = torch.cat([memory.key, key], dim=-2), torch.cat([memory.value, value], dim=-2)
+        if mask is not None and self.form is PointAttention.PER_DIMENSION:
+            mask = mask.repeat_interleave(dims, dim=0)
+        seen = None if mask is None else mask[:, None, None, :]
+        if separate:
+            first = seen
+            if first is not None:  # a point sees itself, so that no row of an empty context is without a key
+                itself = torch.eye(separate, dtype=torch.bool, device=s.device)
+                first = first[..., :separate] | itself
+            parts = [
+                _read(query[..., :separate, :], key[..., :separate, :], value[..., :separate, :], first),
+                _read(query[..., separate:, :], key, value, seen),
+            ]
+            read = torch.cat(parts, dim=-2)
         else:
-            query, key, value = (t.permute(0, 2, 3, 1, 4).flatten(0, 1) for t in (query, key, value))
-            mask = None if mask is None else mask.repeat_interleave(dims, dim=0)
-        seen = None if mask is None else mask[:, None, None, :].expand(-1, 1, points, -1)
-        read = scaled_dot_product_attention(query, key, value, attn_mask=seen)
-        if self.form is PointAttention.SUMMED:
-            read = read.unflatten(-1, (dims, -1)).permute(0, 2, 3, 1, 4)
-        else:
-            read = read.unflatten(0, (batch, dims)).permute(0, 3, 1, 2, 4)
+            read = _read(query, key, value, seen)
+        read = self._from_rows(read, dims)
         if rotation is not None:
             read = rotation.turn_back(read)
-        return self.out(read.flatten(-2))
+        return self.out(read.flatten(-2)), own
+
+    # A sum of dot products over dimensions is a dot product of concatenations, so both forms are one fused call.
+    def _to_rows(self, t: Float[Tensor, "B N D heads F"]) -> Float[Tensor, "R heads N G"]:
+        if self.form is PointAttention.SUMMED:
+            return t.permute(0, 3, 1, 2, 4).flatten(-2)
+        return t.permute(0, 2, 3, 1, 4).flatten(0, 1)
+
+    def _from_rows(self, t: Float[Tensor, "R heads N G"], dims: int) -> Float[Tensor, "B N D heads F"]:
+        if self.form is PointAttention.SUMMED:
+            return t.unflatten(-1, (dims, -1)).permute(0, 2, 3, 1, 4)
+        return t.unflatten(0, (-1, dims)).permute(0, 3, 1, 2, 4)
 
 
 class AttentionOverDimensions(nn.Module):
@@ -66,8 +108,18 @@ class AttentionOverDimensions(nn.Module):
         self.out = nn.Linear(width, out_width)
 
     def forward(self, s: Float[Tensor, "B N D H"]) -> Float[Tensor, "B N D O"]:
+        if s.shape[2] == 1:  # a softmax over one is one: what is read is the value itself
+            start = 2 * self.project.out_features // 3
+            value = nn.functional.linear(s, self.project.weight[start:], self.project.bias[start:])
+            return self.out(value)
         query, key, value = self.project(s).unflatten(-1, (3, self.heads, -1)).unbind(-3)
         # Written out: fused kernels are many times slower on sequences as short as D.
         logits = torch.einsum("bndhf,bnehf->bnhde", query, key) * query.shape[-1] ** -0.5
         read = torch.einsum("bnhde,bnehf->bndhf", logits.softmax(-1), value)
         return self.out(read.flatten(-2))
+
+
+def _read(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None) -> Tensor:
+    if seen is not None:
+        seen = seen.expand(-1, 1, query.shape[-2], -1)
+    return scaled_dot_product_attention(query, key, value, attn_mask=seen)

@@ -3,6 +3,8 @@
 Equivariant to the order of points, invariant to the order of input dimensions, and its weights know the number of neither.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import final
 
@@ -11,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from ndp.networks.attention import AttentionOverDimensions, AttentionOverPoints, PointAttention
+from ndp.networks.attention import AttentionOverDimensions, AttentionOverPoints, Memory, PointAttention
 from ndp.networks.embedding import LevelEmbedding, Rotation, log_spaced, sinusoids
 
 # Frequencies for coordinates in a domain like [-2, 2], in radians a unit.
@@ -30,11 +32,31 @@ class Inputs(StrEnum):
     FOURIER = "fourier"
 
 
+class ContextAttention(StrEnum):
+    """Whom context points read from.
+
+    `FULL`: all points (the paper's). `SEPARATE`: the context only, so that its keys and values depend neither on the targets nor
+    on the draw nor on the solver's step, and are computed once for a posterior.
+    """
+
+    FULL = "full"
+    SEPARATE = "separate"
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A context as targets see it: keys and values in every block."""
+
+    memories: tuple[Memory, ...]
+    mask: Bool[Tensor, "B C"] | None
+    tasks: int
+
+
 @final
 class BiDimensionalAttention(nn.Module):
     """Blocks of attention over dimensions and points; the sum of their skips, averaged over dimensions, is the output.
 
-    The defaults are the library's. The paper's network is `attention="per_dimension", inputs="raw"`.
+    The defaults are the library's. The paper's network is `attention="per_dimension", inputs="raw", context="full"`.
     """
 
     frequencies: Tensor
@@ -48,6 +70,7 @@ class BiDimensionalAttention(nn.Module):
         blocks: int = 4,
         attention: PointAttention | str = PointAttention.SUMMED,
         inputs: Inputs | str = Inputs.ROTARY,
+        context: ContextAttention | str = ContextAttention.SEPARATE,
         level_width: int = 128,
     ) -> None:
         super().__init__()
@@ -57,6 +80,7 @@ class BiDimensionalAttention(nn.Module):
             )
         self.num_outputs = num_outputs
         self.inputs = Inputs(inputs)
+        self.context = ContextAttention(context)
         count = width // 2
         frequencies = log_spaced(count, SLOWEST, FASTEST)
         # Every head spans the whole range, and no two heads hold the same frequencies.
@@ -76,25 +100,76 @@ class BiDimensionalAttention(nn.Module):
     def translation_equivariant(self) -> bool:
         return self.inputs is Inputs.ROTARY
 
+    @property
+    def encodes_context(self) -> bool:
+        """Whether `encode` and `decode` may stand in for one call with context and targets."""
+        return self.context is ContextAttention.SEPARATE
+
     def forward(
         self,
         x: Float[Tensor, "B N D"],
         y_t: Float[Tensor, "B N P"],
         level: Float[Tensor, "B N"],
         mask: Bool[Tensor, "B N"] | None = None,
+        *,
+        num_context: int = 0,
     ) -> Float[Tensor, "B N P"]:
-        if mask is not None:  # so that not even a NaN in a masked point gets through
-            x, y_t = x.masked_fill(~mask[..., None], 0.0), y_t.masked_fill(~mask[..., None], 0.0)
-            level = level.masked_fill(~mask, 0.0)
+        separate = num_context if self.context is ContextAttention.SEPARATE else 0
+        return self._run(x, y_t, level, mask, mask, separate=separate)[0]
+
+    def encode(
+        self,
+        x: Float[Tensor, "B C D"],
+        y: Float[Tensor, "B C P"],
+        level: Float[Tensor, "B C"],
+        mask: Bool[Tensor, "B C"] | None = None,
+    ) -> Encoding:
+        """What targets need to know of a context, once for all of them."""
+        _, memories = self._run(x, y, level, mask, mask, separate=x.shape[1])
+        return Encoding(memories, mask, tasks=x.shape[0])
+
+    def decode(
+        self,
+        x: Float[Tensor, "R M D"],
+        y_t: Float[Tensor, "R M P"],
+        level: Float[Tensor, "R M"],
+        encoding: Encoding,
+    ) -> Float[Tensor, "R M P"]:
+        """The output at the targets of R = S * B rows: S draws for each of the B tasks that were encoded."""
+        draws = x.shape[0] // encoding.tasks
+        everything = None
+        if encoding.mask is not None:
+            context = encoding.mask.expand(draws, *encoding.mask.shape).flatten(0, 1)
+            everything = torch.cat([context, torch.ones_like(level, dtype=torch.bool)], dim=1)
+        memories = [memory.repeated(draws) for memory in encoding.memories]
+        return self._run(x, y_t, level, None, everything, memories=memories)[0]
+
+    def _run(
+        self,
+        x: Float[Tensor, "B N D"],
+        y_t: Float[Tensor, "B N P"],
+        level: Float[Tensor, "B N"],
+        own_mask: Bool[Tensor, "B N"] | None,
+        mask: Bool[Tensor, "B K"] | None,
+        *,
+        separate: int = 0,
+        memories: Sequence[Memory] | None = None,
+    ) -> tuple[Float[Tensor, "B N P"], tuple[Memory, ...]]:
+        if own_mask is not None:  # so that not even a NaN in a masked point gets through
+            x, y_t = x.masked_fill(~own_mask[..., None], 0.0), y_t.masked_fill(~own_mask[..., None], 0.0)
+            level = level.masked_fill(~own_mask, 0.0)
         rotation = Rotation(x, self.frequencies) if self.inputs is Inputs.ROTARY else None
         s = gelu(self.embed(self._features(x, y_t)))
         embedded_level = self.embed_level(level)
         total = torch.zeros_like(s)
-        for block in self.blocks:
-            s, skip = block(s, embedded_level, rotation, mask)
+        left: list[Memory] = []
+        for index, block in enumerate(self.blocks):
+            memory = None if memories is None else memories[index]
+            s, skip, own = block(s, embedded_level, rotation, mask, separate=separate, memory=memory)
             total = total + skip
+            left.append(own)
         pooled = total.mean(dim=2) * len(self.blocks) ** -0.5
-        return self.out(self.head(pooled))
+        return self.out(self.head(pooled)), tuple(left)
 
     def _features(self, x: Float[Tensor, "B N D"], y_t: Float[Tensor, "B N P"]) -> Float[Tensor, "B N D F"]:
         """The values, replicated over the input dimensions, beside the coordinate of each."""
@@ -122,9 +197,12 @@ class BiDimensionalBlock(nn.Module):
         s: Float[Tensor, "B N D H"],
         level: Float[Tensor, "B N E"],
         rotation: Rotation | None,
-        mask: Bool[Tensor, "B N"] | None,
-    ) -> tuple[Float[Tensor, "B N D H"], Float[Tensor, "B N D H"]]:
+        mask: Bool[Tensor, "B K"] | None,
+        *,
+        separate: int = 0,
+        memory: Memory | None = None,
+    ) -> tuple[Float[Tensor, "B N D H"], Float[Tensor, "B N D H"], Memory]:
         informed = s + self.level(level)[:, :, None, :]
-        both = gelu(self.over_dimensions(informed) + self.over_points(informed, rotation, mask))
-        residual, skip = both.chunk(2, dim=-1)
-        return (s + residual) * 0.5**0.5, skip
+        over_points, own = self.over_points(informed, rotation, mask, separate=separate, memory=memory)
+        residual, skip = gelu(self.over_dimensions(informed) + over_points).chunk(2, dim=-1)
+        return (s + residual) * 0.5**0.5, skip, own

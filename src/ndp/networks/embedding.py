@@ -30,7 +30,7 @@ class LevelEmbedding(nn.Module):
         return self.network(sinusoids(5 * level, self.frequencies))
 
 
-def sinusoids(values: Float[Tensor, "*shape"], frequencies: Float[Tensor, "F"]) -> Float[Tensor, "*shape 2*F"]:
+def sinusoids(values: Float[Tensor, "*shape"], frequencies: Float[Tensor, "F"]) -> Float[Tensor, "*shape F2"]:
     """Sine and cosine of the values at every frequency."""
     angles = values[..., None] * frequencies
     return torch.cat([torch.sin(angles), torch.cos(angles)], dim=-1)
@@ -44,14 +44,14 @@ class Rotation:
     that the messages along different input dimensions differ.
     """
 
-    def __init__(self, x: Float[Tensor, "B N D"], frequencies: Float[Tensor, "heads F"]) -> None:
+    def __init__(self, x: Float[Tensor, "B N D"], frequencies: Float[Tensor, "heads half"]) -> None:
         angles = x[..., None, None] * frequencies
         self._cos, self._sin = torch.cos(angles), torch.sin(angles)
 
-    def turn(self, features: Float[Tensor, "B N D heads 2*F"]) -> Float[Tensor, "B N D heads 2*F"]:
+    def turn(self, features: Float[Tensor, "B N D heads F"]) -> Float[Tensor, "B N D heads F"]:
         return self._turn(features, self._sin)
 
-    def turn_back(self, features: Float[Tensor, "B N D heads 2*F"]) -> Float[Tensor, "B N D heads 2*F"]:
+    def turn_back(self, features: Float[Tensor, "B N D heads F"]) -> Float[Tensor, "B N D heads F"]:
         return self._turn(features, -self._sin)
 
     def _turn(self, features: Tensor, sin: Tensor) -> Tensor:

@@ -1,0 +1,241 @@
+"""What every process and every posterior must do, whatever it is made of."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import ndp
+from ndp.networks.bidimensional import BiDimensionalAttention
+
+
+def small_network(dtype: torch.dtype, **options: Any) -> ndp.NDP:
+    """An untrained network with a random output layer: not a good posterior, but one that must keep the contract."""
+    torch.manual_seed(0)
+    network = BiDimensionalAttention(width=16, heads=2, blocks=2, level_width=8, **options).to(dtype)
+    torch.nn.init.normal_(network.out.weight, std=0.1)
+    return ndp.NDP(network.requires_grad_(False), noise_floor=0.05)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A process, how to condition it, and how to draw from the posterior quickly."""
+
+    process: Any
+    condition: Callable[..., Any]
+    sample: dict[str, Any]
+
+    def draws(self, posterior: Any, x: Any, count: int | None, seed: int = 0) -> Any:
+        return posterior.sample(x, count, generator=torch.Generator().manual_seed(seed), **self.sample)
+
+
+def cases() -> dict[str, Case]:
+    gp, oracle = ndp.load("gp-matern52"), ndp.load("oracle-matern52")
+    rotary = small_network(torch.float64)
+    raw = small_network(torch.float64, attention="per_dimension", inputs="raw")
+    quick = {"steps": 6}
+    return {
+        "gp": Case(gp, gp.condition, {}),
+        "oracle": Case(oracle, oracle.condition, quick),
+        "oracle-repaint": Case(oracle, oracle.repaint, {"steps": 6, "repeats": 2}),
+        "network": Case(rotary, rotary.condition, quick),
+        "network-heun": Case(rotary, rotary.condition, {**quick, "solver": ndp.heun}),
+        "network-ddim": Case(raw, raw.condition, {**quick, "solver": ndp.ddim}),
+        "network-repaint": Case(raw, raw.repaint, {"steps": 6, "repeats": 2}),
+    }
+
+
+CASES = cases()
+every_case = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+X = torch.linspace(-1.5, 1.5, 5, dtype=torch.float64)[:, None]
+Y = torch.sin(3 * X[:, 0])
+X_NEW = torch.linspace(-2, 2, 7, dtype=torch.float64)[:, None]
+
+
+def batch(tasks: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    x = 4 * torch.rand(tasks, 5, 2, generator=generator, dtype=torch.float64) - 2
+    y = torch.randn(tasks, 5, 1, generator=generator, dtype=torch.float64)
+    mask = torch.rand(tasks, 5, generator=generator) > 0.3
+    return x, y, mask, 4 * torch.rand(tasks, 6, 2, generator=generator, dtype=torch.float64) - 2
+
+
+@every_case
+def test_protocols(case: Case) -> None:
+    assert isinstance(case.process, ndp.Process)
+    assert isinstance(case.process, ndp.Prior)
+    assert isinstance(case.condition(X, Y), ndp.Posterior)
+
+
+@every_case
+def test_a_seed_decides_a_draw_and_another_seed_gives_another(case: Case) -> None:
+    posterior = case.condition(X, Y)
+    first, again, other = (case.draws(posterior, X_NEW, 3, seed) for seed in (0, 0, 1))
+    torch.testing.assert_close(first, again, rtol=0, atol=0)
+    assert (first - other).abs().min() > 0
+    assert (first[0] - first[1]).abs().max() > 1e-3, "draws differ from each other"
+
+
+@every_case
+def test_the_global_generator_is_left_alone(case: Case) -> None:
+    before = torch.random.get_rng_state()
+    case.condition(X, Y).sample(X_NEW, 2, **case.sample)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+@every_case
+def test_without_a_generator_draws_are_fresh(case: Case) -> None:
+    posterior = case.condition(X, Y)
+    assert (posterior.sample(X_NEW, 2, **case.sample) - posterior.sample(X_NEW, 2, **case.sample)).abs().max() > 1e-3
+
+
+@every_case
+def test_conditioning_changes_nothing_but_the_posterior(case: Case) -> None:
+    prior = case.process.sample(X_NEW, 2, generator=torch.Generator().manual_seed(0))
+    x, y = X.clone(), Y.clone()
+    posterior = case.condition(x, y)
+    drawn = case.draws(posterior, X_NEW, 2)
+    assert torch.equal(x, X)
+    assert torch.equal(y, Y)
+    case.draws(case.condition(X + 0.1, -Y), X_NEW, 2)
+    torch.testing.assert_close(case.draws(posterior, X_NEW, 2), drawn, rtol=0, atol=0)
+    torch.testing.assert_close(
+        case.process.sample(X_NEW, 2, generator=torch.Generator().manual_seed(0)), prior, rtol=0, atol=0
+    )
+
+
+@every_case
+def test_a_posterior_keeps_its_context_when_the_callers_array_changes(case: Case) -> None:
+    x, y = X.clone(), Y.clone()
+    posterior = case.condition(x, y)
+    before = case.draws(posterior, X_NEW, 2)
+    x += 1.0
+    y += 1.0
+    torch.testing.assert_close(case.draws(posterior, X_NEW, 2), before, rtol=0, atol=0)
+
+
+@every_case
+def test_a_masked_point_is_one_that_was_never_there(case: Case) -> None:
+    mask = torch.tensor([True, False, True, True, False])
+    y_bad = torch.where(mask, Y, torch.nan)
+    masked = case.condition(X, y_bad, mask=mask)
+    without = case.condition(X[mask], Y[mask])
+    if "repeats" in case.sample:  # RePaint draws noise for masked points too: compare what does not sample
+        torch.testing.assert_close(
+            masked.log_prob(X_NEW, Y.mean().expand(7)), without.log_prob(X_NEW, Y.mean().expand(7))
+        )
+    else:
+        torch.testing.assert_close(case.draws(masked, X_NEW, 2), case.draws(without, X_NEW, 2), rtol=1e-9, atol=1e-9)
+
+
+@every_case
+def test_the_order_of_context_does_not_matter(case: Case) -> None:
+    order = torch.tensor([3, 1, 4, 0, 2])
+    if "repeats" in case.sample:
+        pytest.skip("RePaint's noise is tied to the order of its context")
+    shuffled = case.draws(case.condition(X[order], Y[order]), X_NEW, 2)
+    torch.testing.assert_close(shuffled, case.draws(case.condition(X, Y), X_NEW, 2), rtol=1e-9, atol=1e-9)
+
+
+@every_case
+def test_a_batch_equals_a_loop(case: Case) -> None:
+    """Densities and moments of a task do not depend on what else is in its batch."""
+    x, y, mask, x_new = batch(3)
+    values = torch.randn(3, 6, 1, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
+    together = case.condition(x, y, mask=mask).log_prob(x_new, values)
+    alone = [
+        case.condition(x[b : b + 1], y[b : b + 1], mask=mask[b : b + 1]).log_prob(x_new[b : b + 1], values[b : b + 1])
+        for b in range(3)
+    ]
+    torch.testing.assert_close(together, torch.cat(alone), rtol=1e-10, atol=1e-10)
+
+
+@every_case
+def test_nothing_observed_is_the_prior(case: Case) -> None:
+    nothing = case.condition(X[:0], Y[:0])
+    if "repeats" in case.sample or "solver" in case.sample:
+        drawn = case.draws(nothing, X_NEW, 2)
+        assert torch.isfinite(drawn).all()
+    else:
+        prior = case.process.sample(X_NEW, 2, generator=torch.Generator().manual_seed(0), **case.sample)
+        torch.testing.assert_close(case.draws(nothing, X_NEW, 2), prior, rtol=0, atol=0)
+
+
+@every_case
+def test_numpy_in_is_numpy_out_with_the_same_numbers(case: Case) -> None:
+    posterior = case.condition(X.numpy(), Y.numpy())
+    drawn = case.draws(posterior, X_NEW.numpy(), 3)
+    assert isinstance(drawn, np.ndarray)
+    np.testing.assert_allclose(drawn, case.draws(case.condition(X, Y), X_NEW, 3).numpy(), rtol=0, atol=1e-12)
+    assert drawn.shape == (3, 7)
+    assert case.draws(posterior, X_NEW.numpy(), None).shape == (7,)
+    log_p = posterior.log_prob(X_NEW.numpy(), np.zeros(7))
+    assert np.ndim(log_p) == 0
+    assert np.isfinite(log_p)
+
+
+@every_case
+def test_quantiles_are_ordered_and_agree_with_moments(case: Case) -> None:
+    options = {"num_samples": 64, "steps": 6} if case.sample else {}
+    if "repeats" in case.sample:
+        options |= {"repeats": 2, "generator": torch.Generator().manual_seed(0)}
+    posterior = case.condition(X, Y)
+    low, middle, high = posterior.quantiles(X_NEW, [0.1, 0.5, 0.9], **options)
+    mean, std = posterior.moments(X_NEW, **options)
+    assert (low < middle).all()
+    assert (middle < high).all()
+    assert ((middle - mean).abs() < 0.6 * std).all()
+
+
+@pytest.mark.parametrize("inputs", ["rotary", "raw"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+def test_a_draw_is_the_same_alone_and_in_a_batch_of_64(inputs: str, dtype: torch.dtype, tolerance: float) -> None:
+    """Same noise, same draw: below 1e-5 in float32 and 1e-12 in float64."""
+    model = small_network(dtype, inputs=inputs)
+    x, y, mask, x_new = batch(64)
+    noise = torch.randn(2, 64, 6, 1, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+    together = model.condition(x, y, mask=mask).sample(x_new, 2, base_noise=noise)
+    for b in (0, 31, 63):
+        one = slice(b, b + 1)
+        alone = model.condition(x[one], y[one], mask=mask[one]).sample(x_new[one], 2, base_noise=noise[:, one])
+        torch.testing.assert_close(alone, together[:, one], rtol=0, atol=tolerance)
+
+
+def test_pieces_of_a_large_batch_do_not_change_a_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small_network(torch.float64)
+    x, y, mask, x_new = batch(8)
+    draw = partial(model.condition(x, y, mask=mask).sample, x_new, 3)
+    whole = draw(generator=torch.Generator().manual_seed(0))
+    monkeypatch.setattr("ndp.diffusion.conditioning.TOKENS_PER_CALL", 50)
+    torch.testing.assert_close(draw(generator=torch.Generator().manual_seed(0)), whole, rtol=0, atol=1e-12)
+
+
+def test_a_draw_is_differentiable_in_its_inputs() -> None:
+    """Gradients with respect to x through the solver, against finite differences."""
+    model = small_network(torch.float64)
+    posterior = model.condition(X, Y)
+    noise = torch.randn(1, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def total(x: Tensor) -> Tensor:
+        return posterior.sample(x, 1, steps=4, base_noise=noise).square().sum()
+
+    x = X_NEW.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(total(x), x)
+    step = torch.zeros_like(X_NEW)
+    step[2] = 1e-5
+    difference = (total(X_NEW + step) - total(X_NEW - step)) / 2e-5
+    assert gradient[2].item() == pytest.approx(difference.item(), rel=1e-5)
+
+
+def test_a_rotary_network_does_not_mind_where_the_origin_is() -> None:
+    """Inputs and context shifted by 100: in float32 the draw moves by less than 1e-4."""
+    model = small_network(torch.float32)
+    noise = torch.randn(4, 7, generator=torch.Generator().manual_seed(0))
+    here = model.condition(X, Y).sample(X_NEW, 4, base_noise=noise)
+    there = model.condition(X + 100, Y).sample(X_NEW + 100, 4, base_noise=noise)
+    assert (here - there).abs().max() < 1e-4

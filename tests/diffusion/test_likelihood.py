@@ -1,0 +1,73 @@
+"""The ODE log-density driven by the oracle, against the exact GP log-density."""
+
+import itertools
+
+import pytest
+import torch
+
+from ndp.diffusion.levels import log_uniform
+from ndp.diffusion.likelihood import exact_divergence, hutchinson_divergence, log_prob
+from ndp.diffusion.oracle import gaussian_denoiser
+from ndp.experiments.closed_form import Tasks, draw_tasks, likelihood_error
+
+
+@pytest.fixture(scope="module", params=["se", "matern52"])
+def tasks(request: pytest.FixtureRequest) -> Tasks:
+    return draw_tasks(request.param, num_tasks=64, seed=4)
+
+
+def test_default_settings_are_within_a_thousandth_of_a_nat_on_every_task(tasks: Tasks) -> None:
+    assert likelihood_error(tasks, steps=15).abs().max() < 0.001
+
+
+def test_the_error_falls_as_steps_grow() -> None:
+    tasks = draw_tasks("se", num_tasks=8, seed=5)
+    mean, covariance = tasks.posterior.gaussian(tasks.x)
+    denoise = gaussian_denoiser(mean, covariance[:, None])
+    exact = torch.as_tensor(tasks.posterior.log_prob(tasks.x, tasks.y))
+    errors = []
+    for steps in (8, 16, 32, 64):
+        levels = log_uniform(steps + 1, largest=400.0, smallest=0.002)
+        errors.append(((log_prob(denoise, tasks.y, levels) - exact) / tasks.x.shape[1]).abs().mean().item())
+    assert all(later < earlier / 3 for earlier, later in itertools.pairwise(errors)), errors
+    assert errors[-1] < 1e-4
+
+
+def test_exact_divergence_is_the_trace_whatever_the_chunk() -> None:
+    tasks = draw_tasks("se", num_tasks=3, seed=6, targets=7)
+    mean, covariance = tasks.posterior.gaussian(tasks.x)
+    denoise = gaussian_denoiser(mean, covariance[:, None])
+    level = torch.tensor(1.0, dtype=torch.float64)
+    jacobian = torch.autograd.functional.jacobian(lambda y: denoise(y, level), tasks.y)
+    expected = torch.stack([jacobian[b, :, 0, b, :, 0].trace() for b in range(3)])
+    for chunk in (1, 3, 64):
+        torch.testing.assert_close(exact_divergence(denoise, tasks.y, level, chunk=chunk), expected)
+
+
+def test_hutchinson_is_unbiased_and_as_noisy_as_documented() -> None:
+    tasks = draw_tasks("se", num_tasks=40, seed=7)
+    mean, covariance = tasks.posterior.gaussian(tasks.x)
+    denoise = gaussian_denoiser(mean, covariance[:, None])
+    generator = torch.Generator().manual_seed(0)
+
+    def noise(like: torch.Tensor) -> torch.Tensor:
+        return torch.randn(like.shape, generator=generator, dtype=like.dtype)
+
+    exact = log_prob(denoise, tasks.y)
+    estimate = log_prob(denoise, tasks.y, divergence=hutchinson_divergence(noise, probes=1))
+    error = (estimate - exact) / tasks.x.shape[1]
+    standard_error = error.std() / len(error) ** 0.5
+    assert error.mean().abs() < 4.5 * standard_error
+    assert 0.02 < error.std() < 0.1
+
+
+def test_several_outputs_are_one_vector() -> None:
+    """Two independent outputs: the joint log-density is the sum."""
+    tasks = draw_tasks("matern52", num_tasks=2, seed=8, targets=9)
+    mean, covariance = tasks.posterior.gaussian(tasks.x)
+    one = log_prob(gaussian_denoiser(mean, covariance[:, None]), tasks.y)
+    both = log_prob(
+        gaussian_denoiser(mean.expand(-1, -1, 2).contiguous(), covariance[:, None].expand(-1, 2, -1, -1)),
+        tasks.y.expand(-1, -1, 2).contiguous(),
+    )
+    torch.testing.assert_close(both, 2 * one)

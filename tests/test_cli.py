@@ -1,0 +1,273 @@
+"""The command `ndp` as a user meets it."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.image import imread
+from typer.testing import CliRunner, Result
+
+import ndp
+from ndp.cli import app
+
+AT = "x1\n-0.5\n0.9\n0.1\n"
+CONTEXT = "x1,y,noise\n-0.6,1.2,0.1\n0.0,-0.4,0\n0.3,0.2,0.3\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with the files that the commands below name."""
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "at.csv": AT,
+        "context.csv": CONTEXT,
+        "nothing.csv": "x1,y\n",
+        "at2.csv": "x1,x2\n0,1\n1,0\n",
+        "context2.csv": "x1,x2,y\n0,1,0.5\n",
+        "text.csv": "x1,y\n0,1\n1,many\n",
+        "no-y.csv": "x1\n0\n",
+        "picture.csv": "\x89PNG\x00",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_text(content, encoding="latin-1")
+    return tmp_path
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", "NO_COLOR": "1"})
+
+
+def sample(*arguments: str, model: str = "gp-se", at: str = "at.csv") -> Result:
+    return call("sample", "--model", model, "--at", at, "--draws", "4", *arguments)
+
+
+def read(path: Path) -> dict[str, np.ndarray]:
+    table = np.genfromtxt(path, delimiter=",", names=True)
+    return {name: table[name] for name in table.dtype.names or ()}
+
+
+def is_a_picture(path: Path) -> bool:
+    """A PNG on which there is something to see."""
+    return path.read_bytes().startswith(b"\x89PNG") and imread(path)[..., :3].std() > 0.02
+
+
+# demo
+
+
+def test_the_demo_draws_a_picture_and_compares(folder: Path) -> None:
+    result = call("demo", "--draws", "2", "--steps", "2", "--out", "pictures/demo.png")
+    assert result.exit_code == 0, result.output
+    assert is_a_picture(folder / "pictures" / "demo.png")
+    assert "Picture: pictures/demo.png" in result.stdout
+    rows: dict[str, Any] = {}
+    for line in result.stdout.splitlines():
+        if found := re.fullmatch(r" *(.+?)  +(\d+|closed form) +(\S+) +(\S+) +(\S+) *", line):
+            rows[found[1]] = found[2], *map(float, found.groups()[2:])
+    assert rows["Exact Gaussian process"][:3] == ("closed form", 0.0, 0.0)
+    calls, mean_error, std_error, log_prob = rows["Diffusion, 2 calls of the exact denoiser"]
+    assert calls == "2"
+    assert mean_error < 0.01
+    assert std_error > 0.1  # two steps are too few, and it shows: with the default of 20 it is 0.009
+    assert log_prob == pytest.approx(rows["Exact Gaussian process"][3], abs=2e-3)
+
+
+# sample
+
+
+@pytest.mark.parametrize("model", ["gp-se", "oracle-matern52"])
+def test_samples_are_those_of_the_library(folder: Path, model: str) -> None:
+    result = sample(
+        "--context", "context.csv", "--out", "new/draws.csv", "--plot", "new/plot.png", "--seed", "3", model=model
+    )
+    assert result.exit_code == 0, result.output
+    assert "4 draws at 3 inputs: new/draws.csv" in result.stdout
+    assert "Picture: new/plot.png" in result.stdout
+    assert is_a_picture(folder / "new" / "plot.png")
+    assert sorted(path.name for path in (folder / "new").iterdir()) == ["draws.csv", "plot.png"]
+
+    x, y, noise = np.loadtxt(folder / "context.csv", delimiter=",", skiprows=1).T
+    posterior = ndp.load(model).condition(x, y, noise=noise)
+    x_new = np.array([-0.5, 0.9, 0.1])
+    mean, std = posterior.moments(x_new)
+    draws = posterior.sample(x_new, 4, generator=torch.Generator().manual_seed(3))
+    table = read(folder / "new" / "draws.csv")
+    assert list(table) == ["x1", "mean", "std", "draw1", "draw2", "draw3", "draw4"]
+    expected = [x_new, mean, std, *np.asarray(draws)]
+    np.testing.assert_allclose(list(table.values()), expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("context", [[], ["--context", "nothing.csv"]])
+def test_without_observations_samples_are_of_the_prior(folder: Path, context: list[str]) -> None:
+    result = sample(*context, "--plot", "plot.png")
+    assert result.exit_code == 0, result.output
+    table = read(folder / "draws.csv")
+    np.testing.assert_array_equal(table["mean"], 0)
+    np.testing.assert_allclose(table["std"], np.sqrt(1 + 0.05**2), rtol=1e-6)
+    prior = ndp.load("gp-se").sample(np.array([-0.5, 0.9, 0.1]), 4, generator=torch.Generator().manual_seed(0))
+    np.testing.assert_allclose([table[f"draw{i}"] for i in range(1, 5)], prior, rtol=1e-6)
+    assert is_a_picture(folder / "plot.png")
+
+
+def test_samples_in_two_dimensions(folder: Path) -> None:
+    result = sample("--context", "context2.csv", at="at2.csv")
+    assert result.exit_code == 0, result.output
+    table = read(folder / "draws.csv")
+    gain = 1 / (1 + 0.05**2)
+    cross = np.array([1.0, np.exp(-2 / (2 * 2 / 16))])  # at squared distances 0 and 2, with lengthscale sqrt(2) / 4
+    np.testing.assert_allclose(table["mean"], 0.5 * gain * cross, rtol=1e-6)
+    np.testing.assert_allclose(table["std"], np.sqrt(1 + 0.05**2 - gain * cross**2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("model", ["gp-se", "oracle-se"])
+def test_a_seed_fixes_every_digit(folder: Path, model: str) -> None:
+    written = []
+    for seed in ("7", "7", "8"):
+        assert sample("--context", "context.csv", "--seed", seed, model=model).exit_code == 0
+        written.append((folder / "draws.csv").read_bytes())
+    assert written[0] == written[1]
+    assert written[0] != written[2]
+
+
+@pytest.mark.parametrize("ending", ["svg", "pdf", "PNG", "jpg"])
+def test_the_ending_of_a_plot_is_its_kind(folder: Path, ending: str) -> None:
+    assert sample("--plot", f"plot.{ending}").exit_code == 0
+    start = (folder / f"plot.{ending}").read_bytes()[:64]
+    assert {"svg": b"<?xml", "pdf": b"%PDF", "PNG": b"\x89PNG", "jpg": b"\xff\xd8\xff"}[ending] in start
+
+
+@pytest.mark.parametrize("name", ["[bold].csv", "[/].csv", "a" * 150 + ".csv"])
+def test_any_name_of_a_file_is_printed_as_it_is(folder: Path, name: str) -> None:
+    result = sample("--out", name)
+    assert result.exit_code == 0, result.output
+    assert f"4 draws at 3 inputs: {name}\n" in result.stdout
+    assert (folder / name).is_file()
+
+
+# models and help
+
+
+def test_models_are_listed_and_can_be_loaded() -> None:
+    result = call("models")
+    assert result.exit_code == 0
+    assert result.stdout.split() == ["gp-se", "gp-matern52", "oracle-se", "oracle-matern52"]
+    stds = [
+        np.asarray(ndp.load(name).condition(np.zeros(1), np.ones(1)).moments(np.zeros(1)).std)
+        for name in result.stdout.split()
+    ]
+    np.testing.assert_allclose(stds, np.sqrt(1 + 0.05**2 - 1 / (1 + 0.05**2)), rtol=0.02)  # for every kernel alike
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ([], ["demo", "sample", "models", "reproduce"]),
+        (["demo"], ["--context", "--out", "--draws", "--steps", "--seed", "Condition on a few points"]),
+        (["sample"], ["--model", "--at", "--context", "--draws", "--out", "--plot", "--seed", "Draw functions"]),
+        (["models"], ["List the models"]),
+        (["reproduce"], ["closed-form"]),
+        (["reproduce", "closed-form"], ["--tasks", "--quick", "--out", "perfect denoiser"]),
+    ],
+)
+def test_help_names_every_option(command: list[str], words: list[str]) -> None:
+    result = call(*command, "--help")
+    assert result.exit_code == 0
+    assert [word for word in words if word not in result.stdout] == []
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    code = """
+import sys
+from ndp.cli import app
+try:
+    app(["sample", "--help"])
+except SystemExit:
+    print("loaded:", [name for name in ("torch", "gpytorch", "numpy", "matplotlib") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "loaded: []"
+
+
+# What is wrong
+
+
+def assert_told_in_one_line(result: Result, message: str, folder: Path, before: list[str]) -> None:
+    assert result.exit_code == 2
+    assert isinstance(result.exception, SystemExit)
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    assert re.search(message, result.stderr), result.stderr
+    assert "Traceback" not in result.output
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--model gp --at at.csv", "no model named 'gp'; there are: gp-se, gp-matern52, oracle-se, oracle-matern52$"),
+        ("--model gp-se --at none.csv", "there is no file none.csv$"),
+        ("--model gp-se --at at.csv --context none.csv", "there is no file none.csv$"),
+        ("--model gp-se --at .", "is a folder, not a CSV file$"),
+        ("--model gp-se --at at.csv --context text.csv", "text.csv, row 3, column y: a number .* there is 'many'$"),
+        ("--model gp-se --at at.csv --context no-y.csv", "no-y.csv has no column y; its columns are: x1$"),
+        ("--model gp-se --at picture.csv", "picture.csv is not a CSV file"),
+        ("--model gp-se --at nothing.csv", "nothing.csv holds no rows"),
+        ("--model gp-se --at at.csv --context context2.csv", "context2.csv has 2 input dimensions and at.csv has 1$"),
+        ("--model gp-se --at at2.csv --context context.csv", "context.csv has 1 input dimensions and at2.csv has 2$"),
+        ("--model gp-se --at at2.csv --plot plot.png", "a plot needs one input dimension; at2.csv has 2$"),
+        (
+            "--model gp-se --at at.csv --plot plot.bmp",
+            r"cannot draw plot.bmp as .bmp; use one of .png, .svg, .pdf, .jpg$",
+        ),
+        ("--model gp-se --at at.csv --plot plot", "cannot draw plot without an ending; use one of .png"),
+        ("--model gp-se --at at.csv --out .", "cannot write .: it is a folder$"),
+        ("--model gp-se --at at.csv --out at.csv/draws.csv", "cannot write at.csv/draws.csv: at.csv is not a folder$"),
+        # Where one of the two files cannot be written, the other is not either.
+        ("--model gp-se --at at.csv --plot plot.png --out .", "cannot write .: it is a folder$"),
+        ("--model gp-se --at at.csv --plot at.csv/plot.png", "cannot write at.csv/plot.png: at.csv is not a folder$"),
+    ],
+)
+def test_a_mistake_is_one_line_and_leaves_no_file(folder: Path, arguments: str, message: str) -> None:
+    before = sorted(path.name for path in folder.iterdir())
+    result = call("sample", "--draws", "2", *arguments.split())
+    assert_told_in_one_line(result, message, folder, before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--context none.csv", "there is no file none.csv$"),
+        ("--context text.csv", "text.csv, row 3, column y"),
+        ("--context context2.csv", "the demo draws functions of one input; context2.csv has 2$"),
+        ("--out demo.bmp", "cannot draw demo.bmp as .bmp; use one of .png"),
+    ],
+)
+def test_a_mistake_in_the_demo_is_one_line(folder: Path, arguments: str, message: str) -> None:
+    before = sorted(path.name for path in folder.iterdir())
+    assert_told_in_one_line(call("demo", *arguments.split()), message, folder, before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ("demo --draws 0", "--draws"),
+        ("demo --steps 0", "--steps"),
+        ("demo --seed -1", "--seed"),
+        ("sample --model gp-se --at at.csv --draws few", "--draws"),
+        ("sample --model gp-se --at at.csv --seed 1180591620717411303424", "--seed"),
+        ("sample --at at.csv", "--model"),
+        ("sample --model gp-se", "--at"),
+        ("draw", "draw"),
+    ],
+)
+def test_a_wrong_option_is_named(folder: Path, arguments: str, named: str) -> None:
+    before = sorted(path.name for path in folder.iterdir())
+    result = call(*arguments.split())
+    assert result.exit_code == 2
+    assert named in result.stderr
+    assert "Traceback" not in result.output
+    assert sorted(path.name for path in folder.iterdir()) == before
