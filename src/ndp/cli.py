@@ -80,6 +80,131 @@ def sample(
 
 
 @app.command()
+def train(
+    prior: Annotated[
+        str, typer.Option(help="Prior to learn: se, matern52, matern32-marginal, step, sawtooth, mixture.")
+    ] = "",
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Table of your own functions instead: CSV, Parquet or NPZ with task, x1 to xD, y."),
+    ] = None,
+    dim: Annotated[str, typer.Option(help="Input dimensions to train at, such as 2 or 1,2,3.")] = "",
+    config: Annotated[Path | None, typer.Option(help="TOML file with settings of a recipe; options here win.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Folder of a run to go on with.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace the run that is in the folder.")] = False,
+    steps: Annotated[int | None, typer.Option(min=1, help="Optimiser steps.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Functions a step.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**32 - 1, help="Seed of weights and functions.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    devices: Annotated[int, typer.Option(min=1, help="Devices of one machine; torchrun sets it by itself.")] = 1,
+    precision: Annotated[str, typer.Option(help="32-true or bf16-mixed.")] = "32-true",
+    save_every: Annotated[int, typer.Option(min=1, help="Steps between saved states.")] = 2000,
+    time_limit: Annotated[float, typer.Option(min=0.0, help="Minutes after which the run ends early (0: none).")] = 0.0,
+) -> None:
+    """Train a model on a prior, or on your own functions.
+
+    Ctrl-C saves the state; [bold]ndp train --resume FOLDER[/] goes on exactly where it was.
+    """
+    from rich.console import Console
+
+    console = Console()
+    with _told_plainly():
+        with console.status("Importing torch"):
+            from ndp.runs import prepare, train
+
+        given = {
+            "prior": prior or None,
+            "data": str(data) if data else None,
+            "dims": _dims(dim),
+            "steps": steps,
+            "batch": batch,
+            "learning_rate": learning_rate,
+            "seed": seed,
+        }
+        folder, recipe, fabric = prepare(
+            {name: value for name, value in given.items() if value is not None},
+            config=config,
+            out=out,
+            resume=resume,
+            overwrite=overwrite,
+            device=device,
+            devices=devices,
+            precision=precision,
+        )
+        limit = 60 * time_limit if time_limit else float("inf")
+        try:
+            _, speed = train(recipe, folder, fabric=fabric, console=console, save_every=save_every, time_limit=limit)
+        except KeyboardInterrupt:
+            console.print(f"Stopped and saved. Go on with: [bold]ndp train --resume {folder.path}[/]", soft_wrap=True)
+            raise typer.Exit(code=130) from None
+    console.print(
+        f"{speed.step:.2f} ms a step ({speed.drawing:.2f} drawing functions, {speed.network:.2f} network), "
+        f"{speed.functions_per_second:,.0f} functions a second"
+    )
+    console.print(f"Model: [bold]{folder.path}[/]", soft_wrap=True)
+
+
+@app.command()
+def evaluate(
+    model: Annotated[str, typer.Argument(help="Name or folder of a model trained on a prior with an exact posterior.")],
+    tasks: Annotated[int, typer.Option(min=2, help="Test functions.")] = 512,
+    draws: Annotated[int, typer.Option(min=64, help="Draws a task.")] = 1024,
+    steps: Annotated[int, typer.Option(min=1, help="Network calls a draw.")] = 20,
+    dim: Annotated[str, typer.Option(help="Input dimensions; default: all that the model supports.")] = "",
+    shift: Annotated[float, typer.Option(help="Move all inputs by this much, out of the training range.")] = 0.0,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of tasks and draws.")] = 1234,
+) -> None:
+    """Score a model against the exact process on the same tasks."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    with _told_plainly(), console.status("Importing torch") as status:
+        from ndp.evaluation import evaluate_named
+
+        results = []
+        for result in evaluate_named(
+            model, _dims(dim), tasks=tasks, draws=draws, steps=steps, shift=shift, device=device, seed=seed
+        ):
+            status.update(f"D = {result.dim} done in {result.seconds:.0f} s")
+            results.append(result)
+    if as_json:
+        typer.echo(json.dumps([result.as_dict() for result in results], indent=1))
+        return
+    table = Table("nats a point", box=None, header_style="bold")
+    for result in results:
+        table.add_column(f"D = {result.dim}", justify="right")
+    rows = {
+        "exact process": "exact",
+        "exact, Gaussian fitted to draws": "exact_fitted",
+        "model, Gaussian fitted to draws": "model_fitted",
+        "net gap of the model": "net_gap",
+        "gap of the model's own log-density": "ode_gap",
+    }
+    for title, name in rows.items():
+        table.add_row(title, *(str(getattr(result, name)) for result in results))
+    table.add_row("error of the posterior mean", *(f"{result.mean_error:.4f}" for result in results))
+    for level in results[0].coverage:
+        title = f"coverage of {float(level):.0%} intervals"
+        table.add_row(title, *(f"{result.coverage[level]:.1%}" for result in results))
+    console.print(table)
+
+
+def _dims(text: str) -> tuple[int, ...] | None:
+    """Input dimensions from text such as 1,2,3."""
+    if not text:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"--dim takes whole numbers such as 2 or 1,2,3, not {text!r}") from None
+
+
+@app.command()
 def models() -> None:
     """List the models that there are."""
     from ndp.models import names

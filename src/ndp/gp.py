@@ -45,6 +45,12 @@ class GP:
     def device(self) -> torch.device:
         return next((p.device for p in self.kernel.parameters()), torch.device("cpu"))
 
+    def to(self, device: torch.device) -> "GP":
+        """The same process with its kernel on `device`."""
+        moved = GP(self.kernel, noise=self.noise, jitter=self.jitter)
+        moved.kernel.to(device)
+        return moved
+
     def covariance(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N N"]:
         """Covariance of `y` at `x`, observation noise included."""
         covariance = self.cross_covariance(x, x)

@@ -2,10 +2,18 @@
 
 gp-se, gp-matern52            the exact Gaussian processes of the paper's regression experiments
 oracle-se, oracle-matern52    an NDP driven by the perfect denoiser of the same process, in place of a trained network
+all others                    trained weights that come with the package, one folder each in `ndp/pretrained`
 """
+
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
 import gpytorch
 
+from ndp.checkpoint import read_config, read_hub_model, read_model
 from ndp.diffusion.oracle import GPOracle
 from ndp.gp import GP, ScaledToDimension
 from ndp.process import NDP
@@ -15,22 +23,57 @@ LENGTHSCALE = 0.25  # times sqrt(D)
 
 _KERNELS = {
     "se": gpytorch.kernels.RBFKernel,
-    "matern52": lambda: gpytorch.kernels.MaternKernel(nu=2.5),
+    "matern52": partial(gpytorch.kernels.MaternKernel, nu=2.5),
 }
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A trained model that comes with the package, as it describes itself."""
+
+    name: str
+    input_dims: tuple[int, ...]
+    about: dict[str, Any]
+    size: int  # bytes
 
 
 def names() -> list[str]:
     """All names that `load` knows."""
-    return [f"{family}-{kernel}" for family in ("gp", "oracle") for kernel in _KERNELS]
+    return [model.name for model in shipped()] + [
+        f"{kind}-{kernel}" for kind in ("gp", "oracle") for kernel in _KERNELS
+    ]
+
+
+def shipped() -> list[Shipped]:
+    """The trained models that come with the package."""
+    folders = sorted(path.parent for path in _pretrained().glob("*/config.json"))
+    described = [(folder, read_config(folder)) for folder in folders]
+    return [
+        Shipped(
+            name=folder.name,
+            input_dims=tuple(config["input_dims"] or ()),
+            about=config["about"],
+            size=(folder / "model.safetensors").stat().st_size,
+        )
+        for folder, config in described
+    ]
 
 
 def load(name: str) -> GP | NDP:
-    """The model of that name."""
-    if name not in names():
-        raise ValueError(f"there is no model named {name!r}; there are: {', '.join(names())}")
-    family, kernel = name.split("-")
-    gp = regression_gp(kernel)
-    return gp if family == "gp" else NDP(GPOracle(gp), noise_floor=gp.noise)
+    """A model by its name, from the folder of a run or of saved weights, or from the Hugging Face hub (`owner/name`)."""
+    family, _, kernel = name.partition("-")
+    if family == "gp" and kernel in _KERNELS:
+        return regression_gp(kernel)
+    if family == "oracle" and kernel in _KERNELS:
+        gp = regression_gp(kernel)
+        return NDP(GPOracle(gp), noise_floor=gp.noise)
+    if name in {model.name for model in shipped()}:
+        return read_model(_pretrained() / name)
+    if Path(name).is_dir():
+        return read_model(Path(name))
+    if name.count("/") == 1 and not name.startswith((".", "/")):
+        return read_hub_model(name, {})
+    raise ValueError(f"there is no model and no folder named {name!r}; the models are: {', '.join(names())}")
 
 
 def regression_gp(kernel: str) -> GP:
@@ -38,3 +81,7 @@ def regression_gp(kernel: str) -> GP:
     base = _KERNELS[kernel]()
     base.lengthscale = LENGTHSCALE
     return GP(ScaledToDimension(base), noise=OBSERVATION_NOISE)
+
+
+def _pretrained() -> Path:
+    return Path(str(files("ndp") / "pretrained"))

@@ -1,9 +1,12 @@
 """The Neural Diffusion Process: a network, what its output means, and how to draw functions with it."""
 
 from collections.abc import Iterator, Sequence
-from typing import final
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, final
 
 import torch
+from huggingface_hub import ModelHubMixin
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -26,16 +29,19 @@ from ndp.diffusion.prediction import Prediction
 from ndp.diffusion.repaint import repaint
 from ndp.diffusion.solvers import Noise, Solver, Variance, dpm_solver, from_noise, half_to_zero, to_zero
 from ndp.randomness import fresh_generator, match_moments, normal
+from ndp.scaling import Scaling
 from ndp.typing import Array, Denoiser, Moments, Network
 
 
 @final
-class NDP:
+class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural-diffusion-process"]):
     """A distribution over functions, learned by `network`.
 
     `prediction` says what the network's output means. `noise_floor` is the standard deviation of the observation noise that
     the functions carry (0: none); it decides where the grid of noise levels ends. `input_dims` are the numbers of input
-    dimensions that the network was trained for (None: any).
+    dimensions that the network was trained for (None: any), `trained_ratios` the range of sigma / alpha it has seen. With a
+    `scaling` the network works in units of its own, and everything here is in the user's. `about` goes with the weights: what
+    the model was trained on, and how it scored.
     """
 
     def __init__(
@@ -46,12 +52,18 @@ class NDP:
         noise_floor: float = 0.0,
         num_outputs: int = 1,
         input_dims: Sequence[int] | None = None,
+        trained_ratios: tuple[float, float] = (0.004, 80.0),
+        scaling: Scaling | None = None,
+        about: dict[str, Any] | None = None,
     ) -> None:
         self.network = network
         self.prediction = Prediction(prediction)
         self.noise_floor = noise_floor
         self.num_outputs = num_outputs
         self.input_dims = None if input_dims is None else tuple(input_dims)
+        self.trained_ratios = trained_ratios
+        self.scaling = scaling
+        self.about = about or {}
 
     @property
     def device(self) -> torch.device:
@@ -106,9 +118,48 @@ class NDP:
     def _read_context(
         self, x: Array, y: Array, noise: Array | float | None, mask: Array | None
     ) -> tuple[Context, Form]:
-        return read_context(
+        context, form = read_context(
             x, y, noise, mask, num_outputs=self.num_outputs, input_dims=self.input_dims, device=self.device
         )
+        if self.scaling is None:
+            return context, form
+        scaled = replace(
+            context,
+            x=self.scaling.to_model_x(context.x),
+            y=self.scaling.to_model_y(context.y),
+            noise=self.scaling.to_model_noise(context.noise),
+        )
+        return scaled, form
+
+    def to_model_units(self, x: Float[Tensor, "B M D"]) -> Float[Tensor, "B M D"]:
+        return x if self.scaling is None else self.scaling.to_model_x(x)
+
+    def values_to_model_units(self, y: Float[Tensor, "B M P"]) -> Float[Tensor, "B M P"]:
+        return y if self.scaling is None else self.scaling.to_model_y(y)
+
+    def from_model_units(self, y: Float[Tensor, "*S B M P"]) -> Float[Tensor, "*S B M P"]:
+        return y if self.scaling is None else self.scaling.from_model_y(y)
+
+    def log_volume(self, num_points: int) -> float:
+        """What a log-density gains by the change from the model's units to the user's."""
+        return 0.0 if self.scaling is None else self.scaling.log_det(num_points)
+
+    def to(self, device: torch.device | str) -> "NDP":
+        """The model on another device, in place."""
+        if isinstance(self.network, nn.Module):
+            self.network.to(device)
+        return self
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        from ndp.checkpoint import write_model
+
+        write_model(self, Path(save_directory))
+
+    @classmethod
+    def _from_pretrained(cls, *, model_id: str, **options: Any) -> "NDP":
+        from ndp.checkpoint import read_hub_model
+
+        return read_hub_model(model_id, options)
 
     def _prior(self, x: Array) -> "NDPPosterior":
         inputs = read_inputs(x, input_dims=self.input_dims, device=self.device)
@@ -140,7 +191,7 @@ class NDPPosterior:
         `generator`, or is given as `base_noise`, of the shape of the answer.
         """
         count = check_num_samples(num_samples)
-        inputs = read_inputs_for(self._context, x)
+        inputs = self._ndp.to_model_units(read_inputs_for(self._context, x))
         shape = (count, *inputs.shape[:2], self._ndp.num_outputs)
         if base_noise is None:
             noise = normal(shape, generator, like=inputs)
@@ -152,7 +203,7 @@ class NDPPosterior:
                 )
             noise = noise.reshape(shape)
         with torch.set_grad_enabled(torch.is_grad_enabled() and (inputs.requires_grad or noise.requires_grad)):
-            draws = self._solve(inputs, noise, steps, solver)
+            draws = self._ndp.from_model_units(self._solve(inputs, noise, steps, solver))
         return self._form.give(draws if num_samples is not None else draws[0])
 
     def moments(self, x: Array, *, num_samples: int = 256, steps: int = 20) -> Moments:
@@ -184,6 +235,7 @@ class NDPPosterior:
         """
         inputs = read_inputs_for(self._context, x)
         values = read_values(y, "y", inputs, num_outputs=self._ndp.num_outputs, batched=self._form.batched)
+        inputs, values = self._ndp.to_model_units(inputs), self._ndp.values_to_model_units(values)
         with torch.no_grad():
             log_p = likelihood.log_prob(
                 self._denoiser(inputs),
@@ -191,7 +243,7 @@ class NDPPosterior:
                 likelihood.default_levels(values[0].numel(), steps),
                 divergence=_divergence(probes, generator),
             )
-        return self._form.give_per_task(log_p)
+        return self._form.give_per_task(log_p + self._ndp.log_volume(inputs.shape[1]))
 
     def _denoiser(self, inputs: Float[Tensor, "B M D"]) -> Denoiser:
         ndp = self._ndp
@@ -201,18 +253,20 @@ class NDPPosterior:
         """Noise to functions. The grid ends below the noise floor, where half a step is exact, or near zero."""
         floor = self._ndp.noise_floor
         smallest, last_step = (floor / 5, half_to_zero) if floor >= 0.01 else (0.002, to_zero)
-        largest = noisiest_ratio(inputs.shape[1] * self._ndp.num_outputs)
+        seen = self._ndp.trained_ratios
+        smallest = max(smallest, seen[0])
+        largest = min(noisiest_ratio(inputs.shape[1] * self._ndp.num_outputs), seen[1])
         levels = log_uniform(steps, largest=largest, smallest=smallest, dtype=self._ndp.dtype).to(self._ndp.device)
         denoise = self._denoiser(inputs)
         start = from_noise(denoise, noise.to(self._ndp.dtype), levels[0])
         return last_step(denoise, solver(denoise, start, levels), levels[-1])
 
     def _balanced_draws(self, x: Array, num_samples: int, steps: int) -> Float[Tensor, "S B M P"]:
-        inputs = read_inputs_for(self._context, x)
+        inputs = self._ndp.to_model_units(read_inputs_for(self._context, x))
         shape = (check_num_samples(num_samples), *inputs.shape[:2], self._ndp.num_outputs)
         noise = match_moments(normal(shape, torch.Generator().manual_seed(0), like=inputs))
         with torch.no_grad():
-            return self._solve(inputs, noise, steps, dpm_solver)
+            return self._ndp.from_model_units(self._solve(inputs, noise, steps, dpm_solver))
 
 
 @final
@@ -235,7 +289,7 @@ class RePaintPosterior:
         generator: torch.Generator | None = None,
     ) -> Array:
         """Coherent draws at `x`: [S B M P], on the paper's cosine schedule of `steps` levels."""
-        inputs = read_inputs_for(self._context, x)
+        inputs = self._inputs(x)
         draws = self._draw(inputs, check_num_samples(num_samples), steps, repeats, Variance(variance), generator)
         return self._form.give(draws if num_samples is not None else draws[0])
 
@@ -249,7 +303,7 @@ class RePaintPosterior:
         generator: torch.Generator | None = None,
     ) -> Moments:
         """Mean and standard deviation of plain draws, with their Monte Carlo error."""
-        draws = self._draw(read_inputs_for(self._context, x), num_samples, steps, repeats, Variance.BETA, generator)
+        draws = self._draw(self._inputs(x), num_samples, steps, repeats, Variance.BETA, generator)
         return Moments(self._form.give(draws.mean(0)), self._form.give(draws.std(0)))
 
     def quantiles(
@@ -263,7 +317,7 @@ class RePaintPosterior:
         generator: torch.Generator | None = None,
     ) -> Array:
         """Quantiles of plain draws at every point: [Q B M P]."""
-        draws = self._draw(read_inputs_for(self._context, x), num_samples, steps, repeats, Variance.BETA, generator)
+        draws = self._draw(self._inputs(x), num_samples, steps, repeats, Variance.BETA, generator)
         return self._form.give(torch.quantile(draws, torch.tensor(probabilities).to(draws), dim=0))
 
     def log_prob(
@@ -281,6 +335,7 @@ class RePaintPosterior:
         """
         inputs = read_inputs_for(self._context, x)
         values = read_values(y, "y", inputs, num_outputs=self._ndp.num_outputs, batched=self._form.batched)
+        inputs, values = self._ndp.to_model_units(inputs), self._ndp.values_to_model_units(values)
         if bool((self._context.noise > 0).any()):
             raise ValueError("log_prob of a RePaint posterior needs a context observed without extra noise")
         divergence = _divergence(probes, generator)
@@ -291,7 +346,10 @@ class RePaintPosterior:
             - self._joint_log_prob(context_x[None], context_y[None], steps, divergence)
             for context_x, context_y, target_x, target_y in self._tasks(inputs, values)
         ]
-        return self._form.give_per_task(torch.cat(per_task))
+        return self._form.give_per_task(torch.cat(per_task) + self._ndp.log_volume(inputs.shape[1]))
+
+    def _inputs(self, x: Array) -> Float[Tensor, "B M D"]:
+        return self._ndp.to_model_units(read_inputs_for(self._context, x))
 
     def _tasks(self, inputs: Tensor, values: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
         """Context and target of each task, without the points that are masked."""
@@ -322,7 +380,7 @@ class RePaintPosterior:
         noise = _noise(generator)
         start = torch.empty(num_samples, *inputs.shape[:2], ndp.num_outputs, dtype=ndp.dtype, device=ndp.device)
         with torch.no_grad():
-            return repaint(
+            draws = repaint(
                 joint_denoiser(ndp.network, ndp.prediction, context, inputs, ndp.dtype),
                 noise(start),
                 context.y.to(ndp.dtype),
@@ -332,6 +390,7 @@ class RePaintPosterior:
                 repeats=repeats,
                 variance=variance,
             )
+        return ndp.from_model_units(draws)
 
 
 def _noise(generator: torch.Generator | None) -> Noise:

@@ -4,6 +4,7 @@ Columns are `x1 .. xD` (or `x` where there is one), `y`, and optionally `noise`,
 """
 
 import csv
+import io
 import math
 import os
 import re
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -83,56 +85,51 @@ def whole_file(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _read(path: Path, *others: str) -> tuple[list[str], np.ndarray]:
-    """The names of all columns, and the numbers in those of inputs and in `others`."""
+@contextmanager
+def readable(path: Path, kind: str, *damage: type[Exception]) -> Iterator[BinaryIO]:
+    """The opened file; what is wrong with it, or with reading from it (`damage`), is told in one line."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.reader(file))
+        with path.open("rb") as file:
+            yield file
+    except TableError:
+        raise
     except FileNotFoundError:
         raise TableError(f"there is no file {path}") from None
     except IsADirectoryError:
-        raise TableError(f"{path} is a folder, not a CSV file") from None
+        raise TableError(f"{path} is a folder, not {kind}") from None
+    except damage as error:
+        raise TableError(f"{path} is not {kind}: {' '.join(str(error).split())}") from error
     except OSError as error:
-        raise TableError(f"cannot read {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise TableError(f"{path} is not a CSV file: {error}") from error
+        raise TableError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def read_cells(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """The names of all columns of a CSV file, and the cells of every row that is not blank with its number in the file."""
+    with (
+        readable(path, "a CSV file", UnicodeDecodeError, csv.Error) as file,
+        io.TextIOWrapper(file, newline="", encoding="utf-8-sig") as text,
+    ):
+        rows = list(csv.reader(text))
     if not rows or not any(cell.strip() for cell in rows[0]):
         what = "has an empty first row" if any(cell.strip() for row in rows for cell in row) else "is empty"
         raise TableError(f"{path} {what}; its first row must name the columns, such as x1,y")
     columns = [cell.strip() for cell in rows[0]]
+    check_named_once(path, columns)
+    lines = [(number, row) for number, row in enumerate(rows[1:], start=2) if any(cell.strip() for cell in row)]
+    for number, row in lines:
+        if len(row) != len(columns):
+            raise TableError(f"{path}, row {number}: {len(row)} cells where the first row names {len(columns)}")
+    return columns, lines
+
+
+def check_named_once(path: Path, columns: list[str]) -> None:
     twice = sorted({name for name in columns if name and columns.count(name) > 1})
     if twice:
         raise TableError(f"{path} names the column {twice[0]} more than once")
-    lines = [(number, row) for number, row in enumerate(rows[1:], start=2) if any(cell.strip() for cell in row)]
-    wanted = [i for i, name in enumerate(columns) if name in others or _is_input(name)]
-    table = np.zeros((len(lines), len(columns)))
-    for position, (number, row) in enumerate(lines):
-        if len(row) != len(columns):
-            raise TableError(f"{path}, row {number}: {len(row)} cells where the first row names {len(columns)}")
-        for i in wanted:
-            where = f"{path}, row {number}, column {columns[i]}"
-            table[position, i] = _number(row[i], where)
-            if columns[i] == "noise" and table[position, i] < 0:
-                raise TableError(f"{where}: a standard deviation cannot be negative")
-    return columns, table
 
 
-def _inputs(path: Path, columns: list[str], table: np.ndarray) -> np.ndarray:
-    names = [name for name in columns if _is_input(name)]
-    expected = ["x"] if names == ["x"] else input_columns(max(len(names), 1))
-    missing = [name for name in expected if name not in names]
-    if missing:
-        raise TableError(
-            f"{path} has no column {missing[0]}; inputs are named x1 to xD (or x), and its columns are: {', '.join(columns)}"
-        )
-    return table[:, [columns.index(name) for name in expected]]
-
-
-def _is_input(name: str) -> bool:
-    return re.fullmatch(r"x\d*", name) is not None
-
-
-def _number(cell: str, where: str) -> float:
+def read_number(cell: str, where: str) -> float:
+    """The finite number in a cell; `where` names file, row and column to whoever wrote something else."""
     try:
         value = float(cell)
     except ValueError:
@@ -141,6 +138,39 @@ def _number(cell: str, where: str) -> float:
     if not math.isfinite(value):
         raise TableError(f"{where}: a finite number is needed, and there is {cell.strip()}")
     return value
+
+
+def numbered_columns(path: Path, columns: list[str], letter: str) -> list[str]:
+    """The names of the inputs (letter x) or of the outputs (letter y), in order: x1 to xD, or x alone."""
+    names = [name for name in columns if is_numbered(name, letter)]
+    expected = [letter] if names == [letter] else [f"{letter}{i + 1}" for i in range(max(len(names), 1))]
+    missing = [name for name in expected if name not in names]
+    if missing:
+        rule = {"x": "inputs are named x1 to xD (or x)", "y": "outputs are named y1 to yP (or y)"}[letter]
+        raise TableError(f"{path} has no column {missing[0]}; {rule}, and its columns are: {', '.join(columns)}")
+    return expected
+
+
+def is_numbered(name: str, letter: str) -> bool:
+    return re.fullmatch(rf"{letter}\d*", name) is not None
+
+
+def _read(path: Path, *others: str) -> tuple[list[str], np.ndarray]:
+    """The names of all columns, and the numbers in those of inputs and in `others`."""
+    columns, lines = read_cells(path)
+    wanted = [i for i, name in enumerate(columns) if name in others or is_numbered(name, "x")]
+    table = np.zeros((len(lines), len(columns)))
+    for position, (number, row) in enumerate(lines):
+        for i in wanted:
+            where = f"{path}, row {number}, column {columns[i]}"
+            table[position, i] = read_number(row[i], where)
+            if columns[i] == "noise" and table[position, i] < 0:
+                raise TableError(f"{where}: a standard deviation cannot be negative")
+    return columns, table
+
+
+def _inputs(path: Path, columns: list[str], table: np.ndarray) -> np.ndarray:
+    return table[:, [columns.index(name) for name in numbered_columns(path, columns, "x")]]
 
 
 def _umask() -> int:

@@ -35,8 +35,8 @@ class Inputs(StrEnum):
 class ContextAttention(StrEnum):
     """Whom context points read from.
 
-    `FULL`: all points (the paper's). `SEPARATE`: the context only, so that its keys and values depend neither on the targets nor
-    on the draw nor on the solver's step, and are computed once for a posterior.
+    `FULL`: all points (the paper's). `SEPARATE`: the context only, so that its keys and values depend neither on the
+    targets nor on the draw nor on the solver's step, and are computed once for a posterior.
     """
 
     FULL = "full"
@@ -78,6 +78,16 @@ class BiDimensionalAttention(nn.Module):
             raise ValueError(
                 f"width must be a multiple of twice the number of heads; {width} is not one of {2 * heads}"
             )
+        self.config = {  # the arguments that make this network again
+            "num_outputs": num_outputs,
+            "width": width,
+            "heads": heads,
+            "blocks": blocks,
+            "attention": str(PointAttention(attention)),
+            "inputs": str(Inputs(inputs)),
+            "context": str(ContextAttention(context)),
+            "level_width": level_width,
+        }
         self.num_outputs = num_outputs
         self.inputs = Inputs(inputs)
         self.context = ContextAttention(context)

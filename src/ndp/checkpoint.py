@@ -1,0 +1,130 @@
+"""A model on disk: a folder with `model.safetensors` and `config.json`. No pickle is ever read or written."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from safetensors import SafetensorError
+from torch import nn
+
+from ndp import __version__
+from ndp.diffusion.prediction import Prediction
+from ndp.networks.bidimensional import BiDimensionalAttention
+from ndp.process import NDP
+from ndp.scaling import Scaling
+from ndp.tables import whole_file
+
+SCHEMA = 1
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
+_NETWORKS = {"bidimensional": BiDimensionalAttention}
+
+
+def write_model(model: NDP, folder: Path) -> None:
+    """Weights first, then the configuration that vouches for them: a half-written model is never a readable one."""
+    network = model.network
+    kinds = [name for name, kind in _NETWORKS.items() if isinstance(network, kind)]
+    if not kinds:
+        raise ValueError(f"a model made of a {type(network).__name__} has no weights to save")
+    assert isinstance(network, BiDimensionalAttention)
+    weights = {name: tensor.detach().contiguous().cpu() for name, tensor in network.state_dict().items()}
+    with whole_file(folder / WEIGHTS) as temporary:
+        safetensors.torch.save_file(weights, temporary)
+        digest = _digest(temporary)
+    config = {
+        "schema": SCHEMA,
+        "library": f"ndp {__version__}",
+        "network": {"kind": kinds[0], **network.config},
+        "prediction": str(model.prediction),
+        "noise_floor": model.noise_floor,
+        "num_outputs": model.num_outputs,
+        "input_dims": model.input_dims,
+        "trained_ratios": model.trained_ratios,
+        "scaling": None if model.scaling is None else model.scaling.as_dict(),
+        "weights_sha256": digest,
+        "about": model.about,
+    }
+    with whole_file(folder / CONFIG) as temporary:
+        temporary.write_text(json.dumps(config, indent=1) + "\n")
+
+
+def read_model(folder: Path) -> NDP:
+    """The model in a folder, checked against what its configuration says."""
+    return _build(_read_config(folder / CONFIG), folder / WEIGHTS)
+
+
+def read_hub_model(model_id: str, options: dict[str, Any]) -> NDP:
+    """The model of a folder or of a repository on the hub."""
+    if Path(model_id).is_dir():
+        return read_model(Path(model_id))
+    download = {
+        name: options[name] for name in ("revision", "cache_dir", "token", "local_files_only") if name in options
+    }
+    try:
+        config = _read_config(Path(hf_hub_download(model_id, CONFIG, **download)))
+        return _build(config, Path(hf_hub_download(model_id, WEIGHTS, **download)))
+    except LocalEntryNotFoundError as error:
+        raise ValueError(
+            f"{model_id} is not on this machine and the hub cannot be reached; check the connection, or download the "
+            "folder elsewhere and load it by its path"
+        ) from error
+    except HFValidationError as error:
+        raise ValueError(f"{model_id!r} is neither a model's name, nor a folder, nor a hub id: {error}") from error
+    except HfHubHTTPError as error:
+        raise ValueError(f"the hub has no model {model_id}, or does not show it to you: {error}") from error
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """What a model says of itself, without its weights."""
+    return _read_config(folder / CONFIG)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ValueError(f"{path.parent} holds no model: there is no {path.name}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    schema = config.get("schema") if isinstance(config, dict) else None
+    if not isinstance(schema, int):
+        raise ValueError(f"{path} is not the configuration of a model of this library")
+    if schema > SCHEMA:
+        raise ValueError(
+            f"{path} was written by a newer version of ndp (schema {schema}, this one reads {SCHEMA}); update ndp"
+        )
+    return config
+
+
+def _build(config: dict[str, Any], weights: Path) -> NDP:
+    if not weights.exists():
+        raise ValueError(f"there is no {weights}")
+    if _digest(weights) != config.get("weights_sha256"):
+        raise ValueError(
+            f"{weights} is damaged or was changed: it is not the file that its configuration was written for"
+        )
+    try:
+        tensors = safetensors.torch.load_file(weights)
+        options = dict(config["network"])
+        network: nn.Module = _NETWORKS[options.pop("kind")](**options)
+        network.load_state_dict(tensors)
+        scaling = config["scaling"]
+        return NDP(
+            network.requires_grad_(False).eval(),  # type: ignore[arg-type]
+            prediction=Prediction(config["prediction"]),
+            noise_floor=config["noise_floor"],
+            num_outputs=config["num_outputs"],
+            input_dims=config["input_dims"],
+            trained_ratios=tuple(config["trained_ratios"]),
+            scaling=None if scaling is None else Scaling.from_dict(scaling),
+            about=config["about"],
+        )
+    except (SafetensorError, KeyError, TypeError, RuntimeError) as error:
+        raise ValueError(f"the model of {weights} does not fit its configuration: {error}") from error
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

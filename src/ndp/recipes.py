@@ -1,0 +1,198 @@
+"""A recipe is everything that a trained model depends on, as plain values: it is what a run folder stores and resumes from."""
+
+from dataclasses import asdict, dataclass, field, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gpytorch
+import torch
+
+from ndp.diffusion.levels import cosine
+from ndp.diffusion.objective import Error
+from ndp.diffusion.prediction import Prediction
+from ndp.gp import GP
+from ndp.models import regression_gp
+from ndp.networks.bidimensional import BiDimensionalAttention
+from ndp.priors.hierarchical import HierarchicalGP, log_normal_lengthscale
+from ndp.priors.mixture import Mixture
+from ndp.priors.sawtooth import Sawtooth
+from ndp.priors.source import Source, Synthetic
+from ndp.priors.step import Step
+from ndp.process import NDP
+from ndp.scaling import Scaling
+from ndp.typing import Prior
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to learn, with which network, and how."""
+
+    # What: the name of a prior and the input dimensions to train it at, or a table of functions.
+    prior: str = ""
+    data: str = ""
+    dims: tuple[int, ...] = (1,)
+    # The network: arguments of BiDimensionalAttention.
+    network: dict[str, Any] = field(default_factory=dict)
+    # The objective. `schedule` 0 draws continuous levels; a number T draws from the paper's cosine schedule of T steps.
+    prediction: Prediction = Prediction.V
+    error: Error = Error.L2
+    schedule: int = 0
+    use_context: bool = True
+    noisy_share: float = 0.1
+    # The optimiser.
+    steps: int = 20_000
+    batch: int = 256
+    learning_rate: float = 1e-3
+    warmup: int = 500
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    ema: float = 0.999
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if bool(self.prior) == bool(self.data):
+            raise ValueError("a recipe needs either a prior or a table of functions (data), not both and not neither")
+        if self.prior and self.prior not in PRIORS:
+            raise ValueError(f"there is no prior named {self.prior!r}; there are: {', '.join(PRIORS)}")
+        for name in ("steps", "batch"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not self.dims or min(self.dims) < 1:
+            raise ValueError(f"dims must be whole numbers of at least 1, not {self.dims}")
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> "Recipe":
+        known = {f.name for f in fields(Recipe)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise ValueError(f"a recipe has no setting {unknown[0]!r}; it has: {', '.join(sorted(known))}")
+        made = dict(values)
+        if "dims" in made:
+            made["dims"] = tuple(made["dims"])
+        if "prediction" in made:
+            made["prediction"] = Prediction(made["prediction"])
+        if "error" in made:
+            made["error"] = Error(made["error"])
+        return Recipe(**made)
+
+
+@dataclass(frozen=True)
+class PriorSpec:
+    """A named prior: where its inputs lie, how much context it is asked for, and what its network should be."""
+
+    noise_floor: float
+    low: float = -2.0
+    high: float = 2.0
+    targets: int = 50
+    context_per_dim: int = 10
+    network: dict[str, Any] = field(default_factory=dict)
+    scaling: Scaling | None = None
+
+
+PRIORS = {
+    "se": PriorSpec(noise_floor=0.05),
+    "matern52": PriorSpec(noise_floor=0.05),
+    "matern32-marginal": PriorSpec(noise_floor=1e-3, low=-1, high=1, targets=80, context_per_dim=20),
+    "step": PriorSpec(
+        noise_floor=0.0,
+        low=-1,
+        high=1,
+        targets=80,
+        context_per_dim=20,
+        network={"inputs": "fourier"},
+        scaling=Scaling((0.0,), (1.0,), (0.5,), (0.5,)),
+    ),
+    "sawtooth": PriorSpec(noise_floor=0.0),
+    "mixture": PriorSpec(noise_floor=0.0),
+}
+
+
+def make_prior(name: str, device: torch.device) -> Prior:
+    """The prior of that name, drawing on `device`."""
+    match name:
+        case "se" | "matern52":
+            return regression_gp(name).to(device)
+        case "matern32-marginal":
+            kernel = partial(gpytorch.kernels.MaternKernel, nu=1.5)
+            return HierarchicalGP(log_normal_lengthscale(kernel, median=0.5, log_std=0.5**0.5), noise=1e-3)
+        case "step":
+            return Step()
+        case "sawtooth":
+            return Sawtooth()
+        case "mixture":
+            return Mixture((make_prior("se", device), make_prior("matern52", device), Sawtooth()))
+    raise ValueError(f"there is no prior named {name!r}; there are: {', '.join(PRIORS)}")
+
+
+def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
+    """One source for each number of input dimensions, in model units; training takes them in turn."""
+    if recipe.data:
+        from ndp.priors.table import TableSource, read_functions, scaled, scaling_of, split
+
+        functions, _ = split(read_functions(Path(recipe.data)), seed=recipe.seed)
+        return [TableSource(scaled(functions, scaling_of(functions)))]
+    spec = PRIORS[recipe.prior]
+    prior = make_prior(recipe.prior, device)
+    return [
+        Synthetic(
+            prior if spec.scaling is None else Standardised(prior, spec.scaling),
+            dim=dim,
+            low=spec.low,
+            high=spec.high,
+            targets=spec.targets,
+            most_context=spec.context_per_dim * dim,
+        )
+        for dim in recipe.dims
+    ]
+
+
+@dataclass(frozen=True)
+class Standardised:
+    """A prior in model units."""
+
+    prior: Prior
+    scaling: Scaling
+
+    def sample(self, x: Any, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Any:
+        return self.scaling.to_model_y(torch.as_tensor(self.prior.sample(x, num_samples, generator=generator)))
+
+
+def make_model(recipe: Recipe) -> NDP:
+    """The untrained model of a recipe; its weights are a function of the seed."""
+    options: dict[str, Any] = {}
+    ratios = (0.004, 80.0)
+    if recipe.schedule:
+        schedule = torch.exp(-cosine(recipe.schedule) / 2)
+        ratios = (schedule[-1].item(), schedule[0].item())
+    if recipe.data:
+        from ndp.priors.table import read_functions, scaling_of, split
+
+        functions, _ = split(read_functions(Path(recipe.data)), seed=recipe.seed)
+        scaling: Scaling | None = scaling_of(functions)
+        dims: tuple[int, ...] = (functions.x.shape[-1],)
+        num_outputs, noise_floor = functions.y.shape[-1], 0.0
+    else:
+        spec = PRIORS[recipe.prior]
+        scaling, dims, num_outputs, noise_floor = spec.scaling, recipe.dims, 1, spec.noise_floor
+        options = dict(spec.network)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        network = BiDimensionalAttention(num_outputs=num_outputs, **(options | recipe.network))
+    return NDP(
+        network,
+        prediction=recipe.prediction,
+        noise_floor=noise_floor,
+        num_outputs=num_outputs,
+        input_dims=dims,
+        trained_ratios=ratios,
+        scaling=scaling,
+    )
+
+
+def exact_process(recipe: Recipe) -> GP | None:
+    """The exact process of a prior that has one."""
+    return regression_gp(recipe.prior) if recipe.prior in ("se", "matern52") else None

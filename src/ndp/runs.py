@@ -1,0 +1,122 @@
+"""A training run from its recipe to a saved model, with a progress bar: what `ndp train` does."""
+
+import math
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ndp import training
+from ndp.checkpoint import write_model
+from ndp.process import NDP
+from ndp.recipes import Recipe, make_model, make_sources
+from ndp.run_folder import RunFolder
+
+
+def train(
+    recipe: Recipe,
+    folder: RunFolder,
+    *,
+    fabric: Fabric,
+    console: Console,
+    save_every: int = 2000,
+    time_limit: float = math.inf,
+) -> tuple[NDP, training.Speed]:
+    """Start or resume the run of a folder; the model is saved at its end, and its state on the way."""
+    fabric.launch()
+    model = make_model(recipe)
+    sources = make_sources(recipe, fabric.device)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not fabric.is_global_zero) as bar:
+        task = bar.add_task("loss -", total=recipe.steps, rate="")
+
+        def report(progress: training.Progress) -> None:
+            if not fabric.is_global_zero:
+                return
+            rate = f"{progress.step / max(progress.seconds, 1e-9):.0f} steps/s"
+            bar.update(task, completed=progress.step, description=f"loss {progress.loss:.4f}", rate=rate)
+            folder.log(progress.step, progress.loss, progress.learning_rate, progress.seconds)
+
+        speed = training.fit(
+            model,
+            sources,
+            recipe,
+            folder=folder,
+            fabric=fabric,
+            save_every=save_every,
+            report=report,
+            time_limit=time_limit,
+        )
+    if fabric.is_global_zero:
+        model.about = {
+            "trained_on": describe(recipe),
+            "recipe": recipe.as_dict(),
+            "minutes": round(folder.seconds() / 60, 2),
+            "speed": {name: round(value, 3) for name, value in asdict(speed).items()},
+            "scores": {},
+        }
+        write_model(model, folder.path)
+    return model, speed
+
+
+def prepare(
+    settings: dict[str, Any],
+    *,
+    config: Path | None,
+    out: Path | None,
+    resume: Path | None,
+    overwrite: bool,
+    device: str,
+    devices: int,
+    precision: str,
+) -> tuple[RunFolder, Recipe, Fabric]:
+    """The folder, recipe and machine of a run, from what a user asked for on the command line."""
+    fabric = _fabric(device, devices, precision)
+    if resume is not None:
+        if settings or config or out:
+            raise ValueError("--resume goes on with the recipe of its folder; leave the other settings out")
+        folder = RunFolder(resume)
+        return folder, folder.recipe(), fabric
+    if out is None:
+        raise ValueError("a run needs a folder: --out FOLDER (or --resume FOLDER)")
+    recipe = Recipe.from_dict((_read_toml(config) if config else {}) | settings)
+    make_model(recipe)  # what is wrong with a recipe is said before its folder is made
+    if fabric.global_rank == 0:
+        return RunFolder.create(out, recipe, overwrite=overwrite), recipe, fabric
+    return RunFolder(out), recipe, fabric
+
+
+def _fabric(device: str, devices: int, precision: str) -> Fabric:
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("there is no CUDA device here; use --device cpu")
+    torch.set_float32_matmul_precision("high")
+    return Fabric(accelerator=device, devices=devices, precision=precision)  # type: ignore[arg-type]
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {path}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not TOML: {error}") from error
+
+
+def describe(recipe: Recipe) -> str:
+    """What a model was trained on, in words."""
+    if recipe.data:
+        return f"functions of {Path(recipe.data).name}"
+    dims = ", ".join(map(str, recipe.dims))
+    return f"{recipe.prior}, D = {dims}"

@@ -1,0 +1,97 @@
+"""From a user's units to those a model was trained in, and back."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, final
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+@final
+@dataclass(frozen=True)
+class Scaling:
+    """Affine maps, one for each input dimension and each output.
+
+        x_model = (x - x_shift) / x_scale        y_model = (y - y_shift) / y_scale
+
+    Numbers are mapped in the precision they come in: time stamps need float64.
+    """
+
+    x_shift: tuple[float, ...]
+    x_scale: tuple[float, ...]
+    y_shift: tuple[float, ...]
+    y_scale: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for letter, shift, scale in (("x", self.x_shift, self.x_scale), ("y", self.y_shift, self.y_scale)):
+            if not shift or len(shift) != len(scale):
+                raise ValueError(
+                    f"{letter}_shift and {letter}_scale need one number each for every {_MEANING[letter]}; "
+                    f"they have {len(shift)} and {len(scale)}"
+                )
+            if not all(math.isfinite(number) for number in (*shift, *scale)):
+                raise ValueError(f"{letter}_shift and {letter}_scale must be finite, not {shift} and {scale}")
+            if min(scale) <= 0:
+                raise ValueError(f"{letter}_scale must be positive, not {scale}")
+
+    def to_model_x(self, x: Float[Tensor, "*S D"]) -> Float[Tensor, "*S D"]:
+        _check_axis(x, "x", len(self.x_shift))
+        return (x - x.new_tensor(self.x_shift)) / x.new_tensor(self.x_scale)
+
+    def to_model_y(self, y: Float[Tensor, "*S P"]) -> Float[Tensor, "*S P"]:
+        _check_axis(y, "y", len(self.y_shift))
+        return (y - y.new_tensor(self.y_shift)) / y.new_tensor(self.y_scale)
+
+    def from_model_y(self, y: Float[Tensor, "*S P"]) -> Float[Tensor, "*S P"]:
+        _check_axis(y, "y", len(self.y_shift))
+        return y * y.new_tensor(self.y_scale) + y.new_tensor(self.y_shift)
+
+    def to_model_noise(self, noise: Float[Tensor, "B C"]) -> Float[Tensor, "B C"]:
+        """Standard deviations of observations. One number a point stands for all outputs: they must share a scale."""
+        if len(set(self.y_scale)) > 1:
+            raise ValueError(
+                f"noise is one number a point, and the outputs of this model have scales of their own: {self.y_scale}"
+            )
+        return noise / self.y_scale[0]
+
+    def from_model_std(self, std: Float[Tensor, "*S P"]) -> Float[Tensor, "*S P"]:
+        """Standard deviations of function values: scaled, not shifted."""
+        _check_axis(std, "y", len(self.y_shift))
+        return std * std.new_tensor(self.y_scale)
+
+    def log_det(self, num_points: int) -> float:
+        """What to add to the joint log-density of `num_points` points in model units to have it in the user's units.
+
+        log p(y) = log p_model(y_model) - num_points * sum(log y_scale)
+        """
+        return -num_points * sum(math.log(scale) for scale in self.y_scale)
+
+    def as_dict(self) -> dict[str, list[float]]:
+        return {field.name: list(getattr(self, field.name)) for field in fields(self)}
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> "Scaling":
+        """The inverse of `as_dict`, for what a JSON file holds."""
+        names = [field.name for field in fields(Scaling)]
+        if sorted(values) != sorted(names):
+            raise ValueError(f"a scaling has {', '.join(names)}, and not: {', '.join(map(str, values)) or 'nothing'}")
+        return Scaling(**{name: _numbers(name, values[name]) for name in names})
+
+
+_MEANING = {"x": "input dimension", "y": "output"}
+
+
+def _check_axis(values: Tensor, letter: str, size: int) -> None:
+    if values.ndim == 0 or values.shape[-1] != size:
+        raise ValueError(
+            f"the last axis of {letter} must have {size} entries, one for each {_MEANING[letter]}; "
+            f"its shape is {list(values.shape)}"
+        )
+
+
+def _numbers(name: str, values: object) -> tuple[float, ...]:
+    if not isinstance(values, list | tuple) or not all(type(value) in (int, float) for value in values):
+        raise ValueError(f"{name} must be a list of numbers, not {values!r}")
+    return tuple(float(value) for value in values)

@@ -1,0 +1,331 @@
+"""fit(): one visible loop from functions to weights.
+
+Everything that is drawn is a function of (seed, rank, number of the chunk of steps), so that a run that was cut at any moment
+resumes exactly, and every rank of a distributed run sees functions of its own.
+"""
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from ndp.diffusion.levels import cosine
+from ndp.diffusion.objective import denoising_loss, draw_levels, draw_levels_from, hold_context
+from ndp.priors.source import Source
+from ndp.process import NDP
+from ndp.recipes import Recipe
+from ndp.run_folder import RunFolder, TrainingState
+
+CHUNK = 16  # steps whose functions are drawn together: one large batched Cholesky instead of sixteen small ones
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a progress bar or a log wants to know after some steps."""
+
+    step: int
+    loss: float
+    learning_rate: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Milliseconds of one step, and of its two parts: drawing functions, and the network with its update."""
+
+    step: float
+    drawing: float
+    network: float
+    functions_per_second: float
+
+
+@dataclass(frozen=True)
+class StepInputs:
+    """What one optimiser step sees."""
+
+    x: Float[Tensor, "B N D"]
+    y0: Float[Tensor, "B N P"]
+    level: Float[Tensor, "B N"]
+    eps: Float[Tensor, "B N P"]
+    mask: Bool[Tensor, "B N"]
+    num_context: int
+
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        return self.x, self.y0, self.level, self.eps, self.mask
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "StepInputs":
+        x, y0, level, eps, mask = (change(t) for t in self.tensors())
+        return StepInputs(x, y0, level, eps, mask, self.num_context)
+
+
+def fit(
+    model: NDP,
+    sources: list[Source],
+    recipe: Recipe,
+    *,
+    folder: RunFolder | None = None,
+    fabric: Fabric | None = None,
+    save_every: int = 2000,
+    report: Callable[[Progress], None] = lambda progress: None,
+    report_every: int = 50,
+    time_limit: float = math.inf,
+) -> Speed:
+    """Train `model` in place; afterwards it holds the averaged weights.
+
+    Resumes from `folder` where it holds a state. Ctrl-C saves a state and stops. `time_limit` in seconds ends the run early,
+    with the learning rate brought to zero by then.
+    """
+    fabric = fabric or Fabric(accelerator="auto", devices=1)
+    device = fabric.device
+    assert isinstance(model.network, nn.Module)
+    raw = model.network.to(device).requires_grad_(True)
+    on_graph = device.type == "cuda" and fabric.world_size == 1
+    optimizer = torch.optim.AdamW(
+        raw.parameters(),
+        lr=torch.tensor(recipe.learning_rate, device=device) if on_graph else recipe.learning_rate,
+        weight_decay=recipe.weight_decay,
+        betas=(0.9, 0.99),
+        capturable=on_graph,
+    )
+    average = [p.detach().clone() for p in raw.parameters()]
+    start = 0
+    if folder is not None and (state := folder.load_state(device)) is not None:
+        start = _restore(state, raw, optimizer, average)
+    compiled: Any = torch.compile(raw, dynamic=False) if on_graph else raw
+    network, optimizer = fabric.setup(compiled, optimizer)
+    update = Update(network, optimizer, average, recipe, fabric, on_graph=on_graph)
+    draw = _Drawing(sources, recipe, device, fabric.global_rank)
+
+    began = time.monotonic()
+    seconds_before = folder.seconds() if folder is not None else 0.0
+    spent = lambda: seconds_before + time.monotonic() - began  # noqa: E731
+    step = start
+    losses: list[Tensor] = []
+    try:
+        while step < recipe.steps:
+            chunk, skip = divmod(step, CHUNK)
+            for inputs in draw.chunk(chunk, skip):
+                if step >= recipe.steps:
+                    break
+                done = max(step / recipe.steps, spent() / time_limit)
+                learning_rate = schedule(recipe, step, done)
+                losses.append(update(inputs, learning_rate, step).clone())
+                step += 1
+                if step % report_every == 0 or step == recipe.steps:
+                    loss = torch.stack(losses).mean().item()
+                    losses.clear()
+                    if not math.isfinite(loss):
+                        raise FloatingPointError(
+                            f"the loss became {loss} before step {step}; a lower learning rate may help"
+                        )
+                    report(Progress(step, loss, learning_rate, spent()))
+                if folder is not None and fabric.is_global_zero and step % save_every == 0:
+                    folder.save_state(_state(step, spent(), raw, optimizer, average))
+            if spent() > time_limit:
+                break
+    finally:
+        if folder is not None and fabric.is_global_zero and step > start:
+            folder.save_state(_state(step, spent(), raw, optimizer, average))
+    speed = _measure(draw, update, recipe, step) if step >= recipe.steps or spent() > time_limit else Speed(0, 0, 0, 0)
+    with torch.no_grad():
+        for parameter, mean in zip(raw.parameters(), average, strict=True):
+            parameter.copy_(mean)
+    raw.requires_grad_(False)
+    return speed
+
+
+class Update:
+    """One optimiser step: loss, gradient, clipping, AdamW, and the running average of the weights.
+
+    On one GPU the whole step is compiled, captured as a CUDA graph for each shape of its inputs, and replayed: the network is
+    so small that launching its kernels one by one would take several times as long as running them.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        average: list[Tensor],
+        recipe: Recipe,
+        fabric: Fabric,
+        *,
+        on_graph: bool,
+    ) -> None:
+        self._network, self._optimizer, self._average = network, optimizer, average
+        self._recipe, self._fabric, self._on_graph = recipe, fabric, on_graph
+        self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self._new_share = torch.zeros((), device=fabric.device)
+        self._graphs: dict[tuple[torch.Size, int], tuple[torch.cuda.CUDAGraph, StepInputs, Tensor]] = {}
+
+    def __call__(self, inputs: StepInputs, learning_rate: float, step: int) -> Tensor:
+        self._new_share.fill_(1 - min(self._recipe.ema, (1 + step) / (10 + step)))
+        for group in self._optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(learning_rate)
+            else:
+                group["lr"] = learning_rate
+        if not self._on_graph:
+            return self._run(inputs)
+        key = inputs.x.shape, inputs.num_context
+        if key not in self._graphs:
+            self._graphs[key] = self._capture(inputs)
+        graph, held, loss = self._graphs[key]
+        for target, source in zip(held.tensors(), inputs.tensors(), strict=True):
+            target.copy_(source)
+        graph.replay()
+        return loss
+
+    def _run(self, inputs: StepInputs) -> Tensor:
+        for parameter in self._parameters:
+            parameter.grad = None
+        loss = denoising_loss(
+            self._network,  # type: ignore[arg-type]
+            *inputs.tensors()[:4],
+            mask=inputs.mask,
+            num_context=inputs.num_context,
+            prediction=self._recipe.prediction,
+            error=self._recipe.error,
+        ).mean()
+        self._fabric.backward(loss)
+        torch.nn.utils.clip_grad_norm_(self._parameters, self._recipe.clip)
+        self._optimizer.step()
+        with torch.no_grad():
+            ahead = torch._foreach_sub([p.detach() for p in self._parameters], self._average)
+            torch._foreach_mul_(ahead, self._new_share)
+            torch._foreach_add_(self._average, ahead)
+        return loss.detach()
+
+    def _capture(self, inputs: StepInputs) -> tuple[torch.cuda.CUDAGraph, StepInputs, Tensor]:
+        """Warm up (which compiles) and capture, leaving weights, optimiser and average as they were."""
+        held = inputs.map(torch.clone)
+        kept = self._snapshot()
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                self._run(held)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            loss = self._run(held)
+        self._restore(kept)
+        return graph, held, loss
+
+    def _tensors(self) -> list[Tensor]:
+        """All that a step changes; the optimiser's own tensors exist after its first step."""
+        moments = [
+            value for p in self._parameters for value in self._optimizer.state[p].values() if isinstance(value, Tensor)
+        ]
+        return [*(p.detach() for p in self._parameters), *self._average, *moments]
+
+    def _snapshot(self) -> list[Tensor]:
+        if not self._optimizer.state:
+            for parameter in self._parameters:
+                parameter.grad = torch.zeros_like(parameter)
+            saved = [p.detach().clone() for p in self._parameters]
+            self._optimizer.step()
+            for parameter, value in zip(self._parameters, saved, strict=True):
+                parameter.detach().copy_(value)
+                for moment in self._optimizer.state[parameter].values():
+                    moment.zero_()
+        return [t.clone() for t in self._tensors()]
+
+    def _restore(self, kept: list[Tensor]) -> None:
+        for tensor, value in zip(self._tensors(), kept, strict=True):
+            tensor.copy_(value)
+
+
+class _Drawing:
+    """The inputs of every step, drawn a chunk of steps at a time."""
+
+    def __init__(self, sources: list[Source], recipe: Recipe, device: torch.device, rank: int) -> None:
+        self._sources, self._recipe, self._rank = sources, recipe, rank
+        self._generator = torch.Generator(device)
+        self._schedule = cosine(recipe.schedule) if recipe.schedule else None
+
+    def chunk(self, number: int, skip: int = 0) -> Iterator[StepInputs]:
+        recipe, generator = self._recipe, self._generator
+        generator.manual_seed(seed_of(recipe.seed, self._rank, number))
+        batch = self._sources[number % len(self._sources)].draw(CHUNK * recipe.batch, generator=generator)
+        x, y, mask, num_context = batch.x, batch.y, batch.mask, batch.num_context
+        if not recipe.use_context:
+            x, y, mask, num_context = x, y, torch.ones_like(mask), 0
+        if self._schedule is None:
+            level = torch.cat([draw_levels(recipe.batch, generator=generator) for _ in range(CHUNK)])
+        else:
+            level = draw_levels_from(self._schedule, CHUNK * recipe.batch, generator=generator)
+        levels = hold_context(level, x.shape[1], num_context, generator=generator, noisy_share=recipe.noisy_share)
+        eps = torch.randn(y.shape, generator=generator, device=generator.device)
+        everything = StepInputs(x.float(), y.float(), levels.float(), eps, mask, num_context)
+        for index in range(skip, CHUNK):
+            rows = slice(index * recipe.batch, (index + 1) * recipe.batch)
+            yield everything.map(lambda t, rows=rows: t[rows])
+
+
+def seed_of(seed: int, rank: int, chunk: int) -> int:
+    """Independent seeds for every rank and chunk."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{rank}/{chunk}".encode()).digest()[:7])
+
+
+def schedule(recipe: Recipe, step: int, done: float) -> float:
+    """Linear warm-up, then a cosine from the peak to nothing at the end; `done` is the share of the run that has passed."""
+    warmed = min(1.0, (step + 1) / max(recipe.warmup, 1))
+    return recipe.learning_rate * warmed * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+
+
+def _measure(draw: _Drawing, update: Update, recipe: Recipe, step: int) -> Speed:
+    """Time a few chunks with a learning rate of zero; only speed is learned from them."""
+
+    def synchronised() -> float:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+    drawing, total, count = 0.0, 0.0, 0
+    for number in range(10**9, 10**9 + (6 if torch.cuda.is_available() else 1)):
+        begin = synchronised()
+        inputs = list(draw.chunk(number))
+        drawn = synchronised()
+        for one in inputs:
+            update(one, 0.0, step)
+        total += synchronised() - begin
+        drawing += drawn - begin
+        count += len(inputs)
+    milliseconds = 1000 * total / count
+    return Speed(milliseconds, 1000 * drawing / count, 1000 * (total - drawing) / count, recipe.batch * count / total)
+
+
+def _state(
+    step: int, seconds: float, network: nn.Module, optimizer: torch.optim.Optimizer, average: list[Tensor]
+) -> TrainingState:
+    names = [name for name, _ in network.named_parameters()]
+    tensors: dict[str, Tensor] = {}
+    for name, parameter, mean in zip(names, network.parameters(), average, strict=True):
+        state = optimizer.state[parameter]
+        tensors[f"weight/{name}"] = parameter.detach()
+        tensors[f"average/{name}"] = mean
+        tensors[f"first/{name}"] = state["exp_avg"]
+        tensors[f"second/{name}"] = state["exp_avg_sq"]
+    return TrainingState(step, seconds, tensors)
+
+
+def _restore(state: TrainingState, network: nn.Module, optimizer: torch.optim.Optimizer, average: list[Tensor]) -> int:
+    with torch.no_grad():
+        for (name, parameter), mean in zip(network.named_parameters(), average, strict=True):
+            parameter.copy_(state.tensors[f"weight/{name}"])
+            mean.copy_(state.tensors[f"average/{name}"])
+            on_graph = optimizer.param_groups[0]["capturable"]
+            count = torch.tensor(float(state.step), device=parameter.device if on_graph else "cpu")
+            optimizer.state[parameter] = {
+                "step": count,
+                "exp_avg": state.tensors[f"first/{name}"].clone(),
+                "exp_avg_sq": state.tensors[f"second/{name}"].clone(),
+            }
+    return state.step
