@@ -213,6 +213,44 @@ def models() -> None:
         typer.echo(name)
 
 
+@reproduce.command()
+def choices(
+    kernel: Annotated[str, typer.Option(help="se or matern52.")] = "se",
+    dim: Annotated[str, typer.Option(help="Input dimensions.")] = "1,2",
+    steps: Annotated[int, typer.Option(min=1, help="Training steps of each choice.")] = 4000,
+    batch: Annotated[int, typer.Option(min=1, help="Functions a step.")] = 256,
+    tasks: Annotated[int, typer.Option(min=2, help="Test functions.")] = 256,
+    draws: Annotated[int, typer.Option(min=64, help="Draws a test function.")] = 1024,
+    only: Annotated[str, typer.Option(help="Only choices whose name holds this text.")] = "",
+    out: Annotated[Path, typer.Option(help="Where to write the numbers.")] = Path("results/choices.json"),
+) -> None:
+    """The library's choices of attention, inputs and objective against their alternatives (minutes on a GPU)."""
+    from dataclasses import asdict
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from ndp.tables import whole_file
+
+    console = Console()
+    table = Table("D", "choice", box=None, header_style="bold", title=f"{kernel}, {steps} steps", title_justify="left")
+    for heading in ("net gap, nats a point", "error of mean", "ms a step"):
+        table.add_column(heading, justify="right")
+    rows = []
+    with _told_plainly(), console.status("Importing torch") as status:
+        from ndp.experiments.choices import measure, selected
+
+        for choice, dimension in selected(_dims(dim) or (1, 2), only):
+            status.update(f"D = {dimension}: {choice}")
+            one = measure(choice, kernel, dimension, steps, batch, tasks, draws)
+            rows.append(asdict(one))
+            gap, error, speed = str(one.net_gap), f"{one.mean_error:.4f}", f"{one.milliseconds:.2f}"
+            table.add_row(str(dimension), choice, gap, error, speed)
+        with whole_file(out) as temporary:
+            temporary.write_text(json.dumps(rows, indent=1) + "\n")
+    console.print(table)
+
+
 @reproduce.command("closed-form")
 def closed_form(
     tasks: Annotated[int, typer.Option(min=2, help="Tasks a kernel.")] = 256,

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from ndp.process import NDP
 from ndp.recipes import Recipe
 from ndp.run_folder import RunFolder, TrainingState
 
-CHUNK = 16  # steps whose functions are drawn together: one large batched Cholesky instead of sixteen small ones
+CHUNK = 32  # steps whose functions are drawn together: one large batched Cholesky instead of many small ones
 
 
 @dataclass(frozen=True)
@@ -258,7 +259,7 @@ class _Drawing:
         if not recipe.use_context:
             x, y, mask, num_context = x, y, torch.ones_like(mask), 0
         if self._schedule is None:
-            level = torch.cat([draw_levels(recipe.batch, generator=generator) for _ in range(CHUNK)])
+            level = draw_levels(CHUNK * recipe.batch, groups=CHUNK, generator=generator)
         else:
             level = draw_levels_from(self._schedule, CHUNK * recipe.batch, generator=generator)
         levels = hold_context(level, x.shape[1], num_context, generator=generator, noisy_share=recipe.noisy_share)
@@ -266,7 +267,7 @@ class _Drawing:
         everything = StepInputs(x.float(), y.float(), levels.float(), eps, mask, num_context)
         for index in range(skip, CHUNK):
             rows = slice(index * recipe.batch, (index + 1) * recipe.batch)
-            yield everything.map(lambda t, rows=rows: t[rows])
+            yield everything.map(itemgetter(rows))
 
 
 def seed_of(seed: int, rank: int, chunk: int) -> int:

@@ -64,11 +64,12 @@ class ContextEncoder(Protocol):
         x: Float[Tensor, "B C D"],
         y: Float[Tensor, "B C P"],
         level: Float[Tensor, "B C"],
-        mask: Bool[Tensor, "B C"] | None = None,
+        mask: Bool[Tensor, "B C"] | None,
+        x_target: Float[Tensor, "B M D"],
     ) -> Any: ...
 
     def decode(
-        self, x: Float[Tensor, "R M D"], y_t: Float[Tensor, "R M P"], level: Float[Tensor, "R M"], encoding: Any
+        self, y_t: Float[Tensor, "R M P"], level: Float[Tensor, ""], encoding: Any
     ) -> Float[Tensor, "R M P"]: ...
 
 

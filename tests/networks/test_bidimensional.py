@@ -164,11 +164,11 @@ def test_a_separate_context_encoded_once_gives_the_same_output(
     mask[0, :context] = seed % 2 == 0
     y_t = torch.randn(3, 2, context + points, 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     y_t[:, :, :context] = y_t[:1, :, :context]
+    level[:, context:] = level[0, -1]
     net = network(attention, inputs, context=ContextAttention.SEPARATE)
     expected = torch.stack([net(x, y, level, mask, num_context=context)[:, context:] for y in y_t])
-    encoding = net.encode(x[:, :context], y_t[0, :, :context], level[:, :context], mask[:, :context])
-    rows = y_t[:, :, context:].flatten(0, 1)
-    found = net.decode(x[:, context:].repeat(3, 1, 1), rows, level[:, context:].repeat(3, 1), encoding)
+    encoding = net.encode(x[:, :context], y_t[0, :, :context], level[:, :context], mask[:, :context], x[:, context:])
+    found = net.decode(y_t[:, :, context:].flatten(0, 1), level[0, -1], encoding)
     torch.testing.assert_close(found.unflatten(0, (3, 2)), expected, rtol=1e-10, atol=1e-10)
 
 

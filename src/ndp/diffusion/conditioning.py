@@ -18,7 +18,7 @@ from ndp.diffusion.prediction import Prediction
 from ndp.typing import ContextEncoder, Denoiser, Network
 
 # Draws are passed to the network in pieces of about this many tokens, which bounds the memory of a call.
-TOKENS_PER_CALL = 2**17
+TOKENS_PER_CALL = {"cpu": 2**15, "cuda": 2**20}
 
 
 def conditional_denoiser(
@@ -34,14 +34,13 @@ def conditional_denoiser(
     num_context = x_context.shape[1]
     mask = None if bool(context.mask.all()) else context.mask
 
-    if isinstance(network, ContextEncoder) and network.encodes_context and num_context:
-        encoding = network.encode(x_context, y_context, level_context, mask)
+    if isinstance(network, ContextEncoder) and network.encodes_context:
+        encoding = network.encode(x_context, y_context, level_context, mask, x)
 
         def denoise_encoded(y_t: Float[Tensor, "*S B M P"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B M P"]:
             def call(y_rows: Tensor, repeat: Callable[[Tensor], Tensor]) -> Tensor:
-                levels = level.to(dtype).expand(y_rows.shape[:2])
-                output = network.decode(repeat(x), y_rows, levels, encoding)
-                return prediction.y0_hat(output, y_rows, levels)
+                output = network.decode(y_rows, level.to(dtype), encoding)
+                return prediction.y0_hat(output, y_rows, level.to(dtype).expand(y_rows.shape[:2]))
 
             return _in_pieces(call, y_t, tokens=x.shape[1] * x.shape[2])
 
@@ -109,7 +108,7 @@ def _in_pieces(
     `call` takes rows [S * B, N, P] and a function that repeats what belongs to the tasks for every draw.
     """
     draws = y_t.reshape(-1, *y_t.shape[-3:])
-    size = max(1, TOKENS_PER_CALL // (tokens * draws.shape[1]))
+    size = max(1, TOKENS_PER_CALL.get(y_t.device.type, 2**15) // (tokens * draws.shape[1]))
 
     def one(piece: Tensor) -> Tensor:
         def repeat(values: Tensor) -> Tensor:

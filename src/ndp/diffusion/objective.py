@@ -58,6 +58,7 @@ def draw_levels(
     batch: int,
     *,
     generator: torch.Generator,
+    groups: int = 1,
     mean: float = -1.7,
     std: float = 1.5,
     uniform_share: float = 0.2,
@@ -66,11 +67,12 @@ def draw_levels(
 ) -> Float[Tensor, "{batch}"]:
     """Levels to train at: log(sigma / alpha) from a normal law, where the information is, and a uniform share for the tails.
 
-    Stratified: the batch covers the law evenly, which takes most of the variance out of the loss.
+    Stratified: each of the `groups` that the batch consists of covers the law evenly, which takes most of the variance out of
+    the loss.
     """
     device = generator.device
-    uniform = torch.rand(batch, generator=generator, dtype=torch.float64, device=device)
-    strata = (torch.randperm(batch, generator=generator, device=device) + uniform) / batch
+    uniform, order = torch.rand(2, groups, batch // groups, generator=generator, dtype=torch.float64, device=device)
+    strata = ((order.argsort(dim=1) + uniform) / (batch // groups)).flatten()
     low, high = (torch.log(torch.tensor(ratio, dtype=torch.float64, device=device)) for ratio in (smallest, largest))
     tail = low + (high - low) * strata / max(uniform_share, 1e-12)
     body_share = ((strata - uniform_share) / max(1 - uniform_share, 1e-12)).clamp(1e-6, 1 - 1e-6)

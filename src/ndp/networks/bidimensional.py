@@ -49,7 +49,8 @@ class Encoding:
 
     memories: tuple[Memory, ...]
     mask: Bool[Tensor, "B C"] | None
-    tasks: int
+    x: Float[Tensor, "B M D"]  # the targets' inputs, and how they turn features
+    rotation: Rotation | None
 
 
 @final
@@ -125,42 +126,41 @@ class BiDimensionalAttention(nn.Module):
         num_context: int = 0,
     ) -> Float[Tensor, "B N P"]:
         separate = num_context if self.context is ContextAttention.SEPARATE else 0
-        return self._run(x, y_t, level, mask, mask, separate=separate)[0]
+        return self._run(x, y_t, level, mask, mask, self._rotation(x, mask), separate=separate)[0]
 
     def encode(
         self,
         x: Float[Tensor, "B C D"],
         y: Float[Tensor, "B C P"],
         level: Float[Tensor, "B C"],
-        mask: Bool[Tensor, "B C"] | None = None,
+        mask: Bool[Tensor, "B C"] | None,
+        x_target: Float[Tensor, "B M D"],
     ) -> Encoding:
-        """What targets need to know of a context, once for all of them."""
-        _, memories = self._run(x, y, level, mask, mask, separate=x.shape[1])
-        return Encoding(memories, mask, tasks=x.shape[0])
+        """What depends on the context and on where the targets are, but not on their values: once for all draws and steps."""
+        memories = self._run(x, y, level, mask, mask, self._rotation(x, mask), separate=x.shape[1])[1]
+        return Encoding(memories, mask, x_target, self._rotation(x_target))
 
     def decode(
-        self,
-        x: Float[Tensor, "R M D"],
-        y_t: Float[Tensor, "R M P"],
-        level: Float[Tensor, "R M"],
-        encoding: Encoding,
+        self, y_t: Float[Tensor, "R M P"], level: Float[Tensor, ""], encoding: Encoding
     ) -> Float[Tensor, "R M P"]:
         """The output at the targets of R = S * B rows: S draws for each of the B tasks that were encoded."""
-        draws = x.shape[0] // encoding.tasks
-        everything = None
+        draws = y_t.shape[0] // encoding.x.shape[0]
+        x = encoding.x.expand(draws, *encoding.x.shape).flatten(0, 1)
+        mask = None
         if encoding.mask is not None:
-            context = encoding.mask.expand(draws, *encoding.mask.shape).flatten(0, 1)
-            everything = torch.cat([context, torch.ones_like(level, dtype=torch.bool)], dim=1)
+            known = encoding.mask.expand(draws, *encoding.mask.shape).flatten(0, 1)
+            mask = torch.cat([known, torch.ones_like(x[..., 0], dtype=torch.bool)], dim=1)
         memories = [memory.repeated(draws) for memory in encoding.memories]
-        return self._run(x, y_t, level, None, everything, memories=memories)[0]
+        return self._run(x, y_t, level[None, None], None, mask, encoding.rotation, memories=memories)[0]
 
     def _run(
         self,
         x: Float[Tensor, "B N D"],
         y_t: Float[Tensor, "B N P"],
-        level: Float[Tensor, "B N"],
+        level: Float[Tensor, "#B #N"],
         own_mask: Bool[Tensor, "B N"] | None,
         mask: Bool[Tensor, "B K"] | None,
+        rotation: Rotation | None,
         *,
         separate: int = 0,
         memories: Sequence[Memory] | None = None,
@@ -168,7 +168,6 @@ class BiDimensionalAttention(nn.Module):
         if own_mask is not None:  # so that not even a NaN in a masked point gets through
             x, y_t = x.masked_fill(~own_mask[..., None], 0.0), y_t.masked_fill(~own_mask[..., None], 0.0)
             level = level.masked_fill(~own_mask, 0.0)
-        rotation = Rotation(x, self.frequencies) if self.inputs is Inputs.ROTARY else None
         s = gelu(self.embed(self._features(x, y_t)))
         embedded_level = self.embed_level(level)
         total = torch.zeros_like(s)
@@ -180,6 +179,11 @@ class BiDimensionalAttention(nn.Module):
             left.append(own)
         pooled = total.mean(dim=2) * len(self.blocks) ** -0.5
         return self.out(self.head(pooled)), tuple(left)
+
+    def _rotation(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"] | None = None) -> Rotation | None:
+        if self.inputs is not Inputs.ROTARY:
+            return None
+        return Rotation(x if mask is None else x.masked_fill(~mask[..., None], 0.0), self.frequencies)
 
     def _features(self, x: Float[Tensor, "B N D"], y_t: Float[Tensor, "B N P"]) -> Float[Tensor, "B N D F"]:
         """The values, replicated over the input dimensions, beside the coordinate of each."""
@@ -205,7 +209,7 @@ class BiDimensionalBlock(nn.Module):
     def forward(
         self,
         s: Float[Tensor, "B N D H"],
-        level: Float[Tensor, "B N E"],
+        level: Float[Tensor, "#B #N E"],
         rotation: Rotation | None,
         mask: Bool[Tensor, "B K"] | None,
         *,

@@ -48,13 +48,15 @@ class Rotation:
         angles = x[..., None, None] * frequencies
         self._cos, self._sin = torch.cos(angles), torch.sin(angles)
 
-    def turn(self, features: Float[Tensor, "B N D heads F"]) -> Float[Tensor, "B N D heads F"]:
+    def turn(self, features: Float[Tensor, "R N D heads F"]) -> Float[Tensor, "R N D heads F"]:
         return self._turn(features, self._sin)
 
-    def turn_back(self, features: Float[Tensor, "B N D heads F"]) -> Float[Tensor, "B N D heads F"]:
+    def turn_back(self, features: Float[Tensor, "R N D heads F"]) -> Float[Tensor, "R N D heads F"]:
         return self._turn(features, -self._sin)
 
     def _turn(self, features: Tensor, sin: Tensor) -> Tensor:
-        first, second = features.to(sin.dtype).chunk(2, dim=-1)
+        # Rows of features may be several draws of the same tasks.
+        rows = features.to(sin.dtype).unflatten(0, (-1, sin.shape[0]))
+        first, second = rows.chunk(2, dim=-1)
         turned = torch.cat([first * self._cos - second * sin, first * sin + second * self._cos], dim=-1)
-        return turned.to(features.dtype)
+        return turned.flatten(0, 1).to(features.dtype)

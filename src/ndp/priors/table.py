@@ -125,10 +125,9 @@ class TableSource:
     functions: Functions
     targets: int = 50
     most_context: int | None = None
+    # Places in every batch; those for targets are no more than the longest function can fill.
     num_context: int = field(init=False)
-    """Places for context in every batch."""
     num_targets: int = field(init=False)
-    """Places for targets in every batch: no more than the longest function can fill."""
     _copies: dict[torch.device, Functions] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
