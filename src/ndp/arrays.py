@@ -8,6 +8,7 @@ Whatever axis and kind was left out on the way in is left out on the way back. I
 in float64 until a network is called: a shift of the origin must not cost digits.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -171,6 +172,14 @@ def check_num_samples(num_samples: int | None) -> int:
     if isinstance(num_samples, bool) or not isinstance(num_samples, (int, np.integer)) or num_samples < 1:
         raise ValueError(f"num_samples must be a whole number of at least 1, not {num_samples!r}")
     return int(num_samples)
+
+
+def read_probabilities(probabilities: Sequence[float], like: Tensor) -> Float[Tensor, "Q"]:
+    """Probabilities of quantiles."""
+    values = torch.as_tensor(np.asarray(probabilities, dtype=np.float64)).flatten()
+    if not len(values) or not bool(((values >= 0) & (values <= 1)).all()):
+        raise ValueError(f"probabilities must be numbers from 0 to 1, not {list(probabilities)}")
+    return values.to(like)
 
 
 def _read_noise(

@@ -1,6 +1,7 @@
 """The command `ndp`. Commands read, call the library and write; what takes long to import is imported where it is used."""
 
 import json
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,8 +43,8 @@ def demo(
         console.print(f"Observations: [bold]{escape(source.name)}[/]", soft_wrap=True)
         status.update("Drawing functions")
         rows = run(source, out, draws=draws, steps=steps, seed=seed)
-    table = Table("posterior", box=None, header_style="bold")
-    for heading in ("calls a draw", "error of mean", "error of std", "log-density a point"):
+    table = Table("posterior", box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in ("calls", "mean off by", "std off by", "log-density a point"):
         table.add_column(heading, justify="right")
     for row in rows:
         calls = str(row.calls) if row.calls else "closed form"
@@ -207,10 +208,25 @@ def _dims(text: str) -> tuple[int, ...] | None:
 @app.command()
 def models() -> None:
     """List the models that there are."""
-    from ndp.models import names
+    from rich.console import Console
+    from rich.table import Table
 
-    for name in names():
-        typer.echo(name)
+    console = Console()
+    with _told_plainly(), console.status("Importing torch"):
+        from ndp.models import names, shipped
+
+        known = shipped()
+    table = Table("name", "trained on", "D", box=None, header_style="bold")
+    for heading in ("net gap to the exact process, nats a point", "size"):
+        table.add_column(heading, justify="right")
+    for model in known:
+        gaps = model.about.get("scores", {}).get("net_gap", {})
+        quality = ", ".join(f"D = {dim}: {gap}" for dim, gap in gaps.items()) or "-"
+        dims = ", ".join(map(str, model.input_dims))
+        table.add_row(model.name, model.about["trained_on"], dims, quality, f"{model.size / 1e6:.2f} MB")
+    console.print(table)
+    without_weights = [name for name in names() if name not in {model.name for model in known}]
+    console.print(f"Without weights (exact, or driven by the exact denoiser): {', '.join(without_weights)}")
 
 
 @reproduce.command()
@@ -291,7 +307,12 @@ def closed_form(
 def _told_plainly() -> Iterator[None]:
     """A mistake in what the user gave is one line, not a traceback."""
     try:
-        yield
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("default", UserWarning)
+            yield
+        for word in told:
+            if issubclass(word.category, UserWarning):
+                typer.secho(f"Note: {word.message}", fg=typer.colors.YELLOW, err=True)
     except (ValueError, OSError) as error:
         typer.secho(f"Error: {error}", fg=typer.colors.RED, err=True)
         raise typer.Exit(code=2) from None

@@ -56,7 +56,7 @@ def run(observations: Path, picture: Path, *, draws: int = 64, steps: int = 20, 
 
     figure, axes = new_figure(2, title="One set of observations, two ways to the posterior")
     rows = []
-    names = "Exact Gaussian process", f"Diffusion, {steps} calls of the exact denoiser"
+    names = "Exact Gaussian process", f"Diffusion, {steps} calls of a perfect denoiser"
     for ax, colour, name, posterior, ((mean, std), functions) in zip(
         axes, (ORANGE, BLUE), names, posteriors, drawn, strict=True
     ):

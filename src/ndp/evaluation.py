@@ -164,7 +164,7 @@ def _parts(batch: Batch) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor, Tensor]
 
 
 def _rows(batch: Batch, rows: slice) -> Batch:
-    return Batch(batch.x[rows], batch.y[rows], batch.mask[rows], batch.num_context)
+    return Batch(batch.x[rows], batch.y[rows], batch.mask[rows], batch.num_context, batch.real[rows])
 
 
 def _split(batch: Batch, size: int) -> list[Batch]:

@@ -18,6 +18,7 @@ from ndp.arrays import (
     read_context,
     read_inputs,
     read_inputs_for,
+    read_probabilities,
     read_values,
 )
 from ndp.randomness import normal
@@ -112,7 +113,7 @@ class GPPosterior:
         """Exact quantiles at every point: [Q B M P]."""
         mean, covariance = self.gaussian(read_inputs_for(self._context, x))
         std = covariance.diagonal(dim1=-2, dim2=-1).sqrt()[..., None]
-        z = torch.special.ndtri(torch.tensor(probabilities).to(mean))
+        z = torch.special.ndtri(read_probabilities(probabilities, mean))
         return self._form.give(mean + z[:, None, None, None] * std)
 
     def log_prob(self, x: Array, y: Array) -> Array:

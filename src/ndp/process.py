@@ -19,6 +19,7 @@ from ndp.arrays import (
     read_context,
     read_inputs,
     read_inputs_for,
+    read_probabilities,
     read_values,
 )
 from ndp.diffusion import likelihood
@@ -217,7 +218,7 @@ class NDPPosterior:
     def quantiles(self, x: Array, probabilities: Sequence[float], *, num_samples: int = 256, steps: int = 20) -> Array:
         """Quantiles at every point from `num_samples` draws of moment-matched noise: [Q B M P]."""
         draws = self._balanced_draws(x, num_samples, steps)
-        return self._form.give(torch.quantile(draws, torch.tensor(probabilities).to(draws), dim=0))
+        return self._form.give(torch.quantile(draws, read_probabilities(probabilities, draws), dim=0))
 
     def log_prob(
         self,
@@ -318,7 +319,7 @@ class RePaintPosterior:
     ) -> Array:
         """Quantiles of plain draws at every point: [Q B M P]."""
         draws = self._draw(self._inputs(x), num_samples, steps, repeats, Variance.BETA, generator)
-        return self._form.give(torch.quantile(draws, torch.tensor(probabilities).to(draws), dim=0))
+        return self._form.give(torch.quantile(draws, read_probabilities(probabilities, draws), dim=0))
 
     def log_prob(
         self,
@@ -374,6 +375,7 @@ class RePaintPosterior:
         variance: Variance,
         generator: torch.Generator | None,
     ) -> Float[Tensor, "S B M P"]:
+        num_samples = check_num_samples(num_samples)
         if repeats < 1:
             raise ValueError(f"repeats must be at least 1, not {repeats}")
         ndp, context = self._ndp, self._context

@@ -87,7 +87,8 @@ class PriorSpec:
     noise_floor: float
     low: float = -2.0
     high: float = 2.0
-    targets: int = 50
+    targets: int = 50  # half of the tasks have this many, the other half from 1 to most_targets
+    most_targets: int = 128
     context_per_dim: int = 10
     network: dict[str, Any] = field(default_factory=dict)
     scaling: Scaling | None = None
@@ -129,7 +130,7 @@ def make_prior(name: str, device: torch.device) -> Prior:
 
 
 def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
-    """One source for each number of input dimensions, in model units; training takes them in turn."""
+    """Sources for each number of input dimensions and of targets, in model units; training takes them in turn."""
     if recipe.data:
         from ndp.priors.table import TableSource, read_functions, scaled, scaling_of, split
 
@@ -143,10 +144,12 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
             dim=dim,
             low=spec.low,
             high=spec.high,
-            targets=spec.targets,
+            targets=targets,
+            least_targets=least,
             most_context=spec.context_per_dim * dim,
         )
         for dim in recipe.dims
+        for targets, least in ((spec.targets, None), (spec.most_targets, 1))
     ]
 
 

@@ -257,7 +257,7 @@ class _Drawing:
         batch = self._sources[number % len(self._sources)].draw(CHUNK * recipe.batch, generator=generator)
         x, y, mask, num_context = batch.x, batch.y, batch.mask, batch.num_context
         if not recipe.use_context:
-            x, y, mask, num_context = x, y, torch.ones_like(mask), 0
+            mask, num_context = batch.real, 0  # places for context are points like all others
         if self._schedule is None:
             level = draw_levels(CHUNK * recipe.batch, groups=CHUNK, generator=generator)
         else:

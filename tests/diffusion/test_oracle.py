@@ -43,6 +43,23 @@ def test_conditioning_through_levels_equals_the_gp_posterior(
         torch.testing.assert_close(denoise(y_t, level), exact(y_t, level), rtol=1e-5, atol=5e-6)
 
 
+def test_conditioning_by_the_formula_of_levels_alone_equals_the_encoded_context(tasks: Tasks) -> None:
+    """One call with a level at every point, against the context worked out once."""
+    oracle = GPOracle(tasks.gp)
+    generator = torch.Generator().manual_seed(3)
+    x = torch.cat([tasks.x_context, tasks.x], dim=1)
+    mask = torch.cat([tasks.mask, torch.ones_like(tasks.x[..., 0], dtype=torch.bool)], dim=1)
+    num_context = tasks.mask.shape[1]
+    held = level_of_ratio(torch.rand(tasks.mask.shape, generator=generator, dtype=torch.float64))
+    y_context = alpha(held)[..., None] * tasks.y_context
+    encoding = oracle.encode(tasks.x_context, y_context, held, tasks.mask, tasks.x)
+    for level in torch.tensor(LEVELS, dtype=torch.float64):
+        y_t = torch.randn(tasks.y.shape, generator=generator, dtype=torch.float64)
+        levels = torch.cat([held, level.expand(y_t.shape[:2])], dim=1)
+        whole = oracle(x, torch.cat([y_context, y_t], dim=1), levels, mask, num_context=num_context)
+        torch.testing.assert_close(oracle.decode(y_t, level, encoding), whole[:, num_context:], rtol=1e-6, atol=1e-6)
+
+
 def test_noisy_draws_and_densities_are_those_of_the_gp(tasks: Tasks) -> None:
     exact = posterior(tasks, 0.3)
     ndp = NDP(GPOracle(tasks.gp), noise_floor=0.05)

@@ -28,6 +28,14 @@ def test_places_for_context_are_filled_from_the_front_by_a_uniform_number() -> N
     assert 1.99 < batch.x.max() <= 2
 
 
+def test_the_number_of_targets_can_vary() -> None:
+    source = Synthetic(Identity(), targets=4, most_context=2, least_targets=1)
+    batch = source.draw(8000, generator=torch.Generator().manual_seed(0))
+    sizes = batch.mask[:, 2:].sum(1)
+    for size in (1, 2, 3, 4):
+        assert abs((sizes == size).double().mean().item() - 0.25) < 0.022
+
+
 def test_a_generator_decides_the_tasks() -> None:
     source = Synthetic(ndp.load("gp-se"), targets=3, most_context=2)
     first, again, other = (source.draw(2, generator=torch.Generator().manual_seed(seed)) for seed in (0, 0, 1))

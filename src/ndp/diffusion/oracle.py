@@ -3,11 +3,13 @@
 It stands in for a network, so that every solver, RePaint, the likelihood and the objective are tested without training.
 """
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from ndp.diffusion.levels import alpha, sigma
+from ndp.diffusion.levels import alpha, ratio, sigma
 from ndp.diffusion.prediction import Prediction
 from ndp.gp import GP
 from ndp.typing import Denoiser
@@ -30,6 +32,14 @@ def gaussian_denoiser(mean: Float[Tensor, "B M P"], covariance: Float[Tensor, "B
     return denoise
 
 
+@dataclass(frozen=True)
+class KnownContext:
+    """A context that the oracle has conditioned on."""
+
+    denoise: Denoiser
+    tasks: int
+
+
 class GPOracle:
     """The minimiser of the objective on draws of a GP, as a network: every point at a level of its own.
 
@@ -40,6 +50,7 @@ class GPOracle:
     """
 
     translation_equivariant = False
+    encodes_context = True
 
     def __init__(self, gp: GP, prediction: Prediction = Prediction.V) -> None:
         self.gp = gp
@@ -62,3 +73,24 @@ class GPOracle:
         weights = torch.cholesky_solve(y_t, torch.linalg.cholesky(seen))
         y0_hat = covariance @ (a[..., None] * weights)
         return self.prediction.output(y0_hat, y_t, level).masked_fill(~mask[..., None], 0.0)
+
+    def encode(
+        self,
+        x: Float[Tensor, "B C D"],
+        y: Float[Tensor, "B C 1"],
+        level: Float[Tensor, "B C"],
+        mask: Bool[Tensor, "B C"] | None,
+        x_target: Float[Tensor, "B M D"],
+    ) -> "KnownContext":
+        """The denoiser of the targets' posterior: the same formula with the context's part worked out once."""
+        mask = torch.ones_like(level, dtype=torch.bool) if mask is None else mask
+        noise = torch.where(mask, ratio(level), 0.0)
+        observed = y / alpha(level)[..., None]
+        mean, covariance = self.gp.condition(x, observed, noise=noise, mask=mask).gaussian(x_target.double())
+        return KnownContext(gaussian_denoiser(mean.to(y), covariance[:, None].to(y)), tasks=x.shape[0])
+
+    def decode(
+        self, y_t: Float[Tensor, "R M 1"], level: Float[Tensor, ""], encoding: "KnownContext"
+    ) -> Float[Tensor, "R M 1"]:
+        rows = y_t.unflatten(0, (-1, encoding.tasks))
+        return self.prediction.output(encoding.denoise(rows, level).flatten(0, 1), y_t, level.expand(y_t.shape[:2]))

@@ -21,6 +21,7 @@ class Batch:
     y: Float[Tensor, "B N P"]
     mask: Bool[Tensor, "B N"]
     num_context: int
+    real: Bool[Tensor, "B N"]  # where there is a function value at all, in use or not
 
 
 @runtime_checkable
@@ -35,7 +36,11 @@ class Source(Protocol):
 @final
 @dataclass(frozen=True)
 class Synthetic:
-    """Functions of a prior at inputs uniform in [low, high]^dim, with 0 to `most_context` points of context."""
+    """Functions of a prior at inputs uniform in [low, high]^dim.
+
+    A task has from `least_context` to `most_context` points of context and from `least_targets` (none: all) to `targets`
+    targets. A network that only ever saw one number of targets is overconfident on a denser grid.
+    """
 
     prior: Prior
     dim: int = 1
@@ -44,6 +49,7 @@ class Synthetic:
     targets: int = 50
     most_context: int = 10
     least_context: int = 0
+    least_targets: int | None = None
 
     def draw(self, tasks: int, *, generator: torch.Generator) -> Batch:
         device = generator.device
@@ -56,16 +62,13 @@ class Synthetic:
             raise ValueError(
                 f"a prior must answer inputs {list(x.shape)} with values [tasks, points, outputs], not {shape}"
             )
-        return Batch(
-            x, y, fill_context(tasks, points, self.least_context, self.most_context, generator), self.most_context
-        )
+        mask = fill(tasks, self.least_context, self.most_context, generator)
+        least = self.targets if self.least_targets is None else self.least_targets
+        mask = torch.cat([mask, fill(tasks, least, self.targets, generator)], dim=1)
+        return Batch(x, y, mask, self.most_context, torch.ones_like(mask))
 
 
-def fill_context(
-    tasks: int, points: int, least: int, most: int, generator: torch.Generator
-) -> Bool[Tensor, "{tasks} {points}"]:
-    """Which places hold a point: of the first `most` a number uniform in least..most, and all targets."""
-    device = generator.device
-    size = torch.randint(least, most + 1, (tasks, 1), generator=generator, device=device)
-    place = torch.arange(points, device=device)
-    return (place < size) | (place >= most)
+def fill(tasks: int, least: int, most: int, generator: torch.Generator) -> Bool[Tensor, "{tasks} {most}"]:
+    """Which of `most` places hold a point: a number uniform in least..most, from the front."""
+    size = torch.randint(least, most + 1, (tasks, 1), generator=generator, device=generator.device)
+    return torch.arange(most, device=generator.device) < size

@@ -164,7 +164,7 @@ class TableSource:
         row = order.gather(1, position.clamp(max=order.shape[1] - 1))
         x, y = table.x[which[:, None], row], table.y[which[:, None], row]
         empty = ~filled[..., None]
-        return Batch(x.masked_fill(empty, 0.0), y.masked_fill(empty, 0.0), filled, self.num_context)
+        return Batch(x.masked_fill(empty, 0.0), y.masked_fill(empty, 0.0), filled, self.num_context, filled)
 
     def _on(self, device: torch.device) -> Functions:
         """The functions on a device, moved there once."""
