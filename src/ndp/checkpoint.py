@@ -43,7 +43,7 @@ def write_model(model: NDP, folder: Path) -> None:
         "num_outputs": model.num_outputs,
         "input_dims": model.input_dims,
         "trained_ratios": model.trained_ratios,
-        "scaling": None if model.scaling is None else model.scaling.as_dict(),
+        "units": None if model.scaling is None else model.scaling.as_dict(),
         "weights_sha256": digest,
         "about": model.about,
     }
@@ -111,7 +111,7 @@ def _build(config: dict[str, Any], weights: Path) -> NDP:
         options = dict(config["network"])
         network: nn.Module = _NETWORKS[options.pop("kind")](**options)
         network.load_state_dict(tensors)
-        scaling = config["scaling"]
+        scaling = config["units"]
         return NDP(
             network.requires_grad_(False).eval(),  # type: ignore[arg-type]
             prediction=Prediction(config["prediction"]),

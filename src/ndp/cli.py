@@ -313,6 +313,6 @@ def _told_plainly() -> Iterator[None]:
         for word in told:
             if issubclass(word.category, UserWarning):
                 typer.secho(f"Note: {word.message}", fg=typer.colors.YELLOW, err=True)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, FloatingPointError) as error:
         typer.secho(f"Error: {error}", fg=typer.colors.RED, err=True)
         raise typer.Exit(code=2) from None

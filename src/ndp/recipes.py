@@ -97,11 +97,11 @@ class PriorSpec:
 PRIORS = {
     "se": PriorSpec(noise_floor=0.05),
     "matern52": PriorSpec(noise_floor=0.05),
-    "matern32-marginal": PriorSpec(noise_floor=1e-3, low=-1, high=1, targets=80, context_per_dim=20),
+    "matern32-marginal": PriorSpec(noise_floor=1e-3, low=-1.0, high=1.0, targets=80, context_per_dim=20),
     "step": PriorSpec(
         noise_floor=0.0,
-        low=-1,
-        high=1,
+        low=-1.0,
+        high=1.0,
         targets=80,
         context_per_dim=20,
         network={"inputs": "fourier"},

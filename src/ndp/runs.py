@@ -1,6 +1,7 @@
 """A training run from its recipe to a saved model, with a progress bar: what `ndp train` does."""
 
 import math
+import os
 import tomllib
 from dataclasses import asdict
 from pathlib import Path
@@ -102,7 +103,11 @@ def _fabric(device: str, devices: int, precision: str) -> Fabric:
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError("there is no CUDA device here; use --device cpu")
     torch.set_float32_matmul_precision("high")
-    return Fabric(accelerator=device, devices=devices, precision=precision)  # type: ignore[arg-type]
+    nodes = 1
+    if "LOCAL_WORLD_SIZE" in os.environ:  # started by torchrun, which knows how many there are
+        devices = int(os.environ["LOCAL_WORLD_SIZE"])
+        nodes = int(os.environ["WORLD_SIZE"]) // devices
+    return Fabric(accelerator=device, devices=devices, num_nodes=nodes, precision=precision)  # type: ignore[arg-type]
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -1,0 +1,58 @@
+"""Recipes: plain values, checked, and the same again after a trip through JSON."""
+
+import json
+
+import pytest
+import torch
+
+from ndp.recipes import PRIORS, Recipe, make_model, make_prior, make_sources
+
+
+@pytest.mark.parametrize("prior", list(PRIORS))
+def test_every_named_prior_draws_finite_functions_of_about_unit_size_in_model_units(prior: str) -> None:
+    recipe = Recipe(prior=prior, network={"width": 16, "heads": 2, "blocks": 1})
+    for source in make_sources(recipe, torch.device("cpu")):
+        batch = source.draw(200, generator=torch.Generator().manual_seed(0))
+        assert torch.isfinite(batch.y).all()
+        assert 0.7 < batch.y.square().mean().sqrt() < 1.3
+    assert make_model(recipe).noise_floor == PRIORS[prior].noise_floor
+
+
+def test_a_recipe_survives_json() -> None:
+    settings = {"prior": "se", "dims": [1, 2], "prediction": "eps", "error": "l1", "network": {"width": 32}}
+    recipe = Recipe.from_dict(settings)
+    again = Recipe.from_dict(json.loads(json.dumps(recipe.as_dict())))
+    assert again == recipe
+    assert again.prediction.value == "eps"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "either a prior or a table"),
+        ({"prior": "se", "data": "x.csv"}, "either a prior or a table"),
+        ({"prior": "sea"}, "no prior named 'sea'; there are: se, matern52"),
+        ({"prior": "se", "stepz": 3}, "no setting 'stepz'"),
+        ({"prior": "se", "steps": 0}, "steps must be at least 1"),
+        ({"prior": "se", "dims": [0]}, "dims must be whole numbers"),
+        ({"prior": "se", "error": "l3"}, "'l3' is not a valid Error"),
+    ],
+)
+def test_what_is_wrong_with_a_recipe_is_named(settings: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Recipe.from_dict(settings)
+
+
+def test_the_weights_of_a_new_model_are_a_function_of_the_seed_and_leave_the_global_generator_alone() -> None:
+    before = torch.random.get_rng_state()
+    first, again, other = (
+        make_model(Recipe(prior="se", seed=seed)).network.state_dict()["embed.weight"] for seed in (0, 0, 1)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_an_unknown_prior_is_refused() -> None:
+    with pytest.raises(ValueError, match="no prior named"):
+        make_prior("nothing", torch.device("cpu"))
