@@ -178,6 +178,7 @@ def make_model(recipe: Recipe) -> NDP:
         scaling: Scaling | None = scaling_of(functions)
         dims: tuple[int, ...] = (functions.x.shape[-1],)
         num_outputs, noise_floor = functions.y.shape[-1], 0.0
+        options = {"inputs": "fourier"}  # of somebody's own functions we do not know that they are stationary
     else:
         spec = PRIORS[recipe.prior]
         scaling, dims, num_outputs, noise_floor = spec.scaling, recipe.dims, 1, spec.noise_floor
