@@ -1,5 +1,6 @@
 """The command `ndp` as a user meets it."""
 
+import json
 import re
 import subprocess
 import sys
@@ -69,7 +70,7 @@ def test_the_demo_draws_a_picture_and_compares(folder: Path) -> None:
         if found := re.fullmatch(r" *(.+?)  +(\d+|closed form) +(\S+) +(\S+) +(\S+) *", line):
             rows[found[1]] = found[2], *map(float, found.groups()[2:])
     assert rows["Exact Gaussian process"][:3] == ("closed form", 0.0, 0.0)
-    calls, mean_error, std_error, log_prob = rows["Diffusion, 2 calls of the exact denoiser"]
+    calls, mean_error, std_error, log_prob = rows["Diffusion"]
     assert calls == "2"
     assert mean_error < 0.01
     assert std_error > 0.1  # two steps are too few, and it shows: with the default of 20 it is 0.009
@@ -154,11 +155,9 @@ def test_any_name_of_a_file_is_printed_as_it_is(folder: Path, name: str) -> None
 def test_models_are_listed_and_can_be_loaded() -> None:
     result = call("models")
     assert result.exit_code == 0
-    assert result.stdout.split() == ["gp-se", "gp-matern52", "oracle-se", "oracle-matern52"]
-    stds = [
-        np.asarray(ndp.load(name).condition(np.zeros(1), np.ones(1)).moments(np.zeros(1)).std)
-        for name in result.stdout.split()
-    ]
+    listed = re.findall(r"(?:gp|oracle)-\w+", result.stdout)
+    assert listed == ["gp-se", "gp-matern52", "oracle-se", "oracle-matern52"]
+    stds = [np.asarray(ndp.load(name).condition(np.zeros(1), np.ones(1)).moments(np.zeros(1)).std) for name in listed]
     np.testing.assert_allclose(stds, np.sqrt(1 + 0.05**2 - 1 / (1 + 0.05**2)), rtol=0.02)  # for every kernel alike
 
 
@@ -208,7 +207,10 @@ def assert_told_in_one_line(result: Result, message: str, folder: Path, before: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--model gp --at at.csv", "no model named 'gp'; there are: gp-se, gp-matern52, oracle-se, oracle-matern52$"),
+        (
+            "--model gp --at at.csv",
+            "no model and no folder named 'gp'; the models are: gp-se, gp-matern52, oracle-se, oracle-matern52$",
+        ),
         ("--model gp-se --at none.csv", "there is no file none.csv$"),
         ("--model gp-se --at at.csv --context none.csv", "there is no file none.csv$"),
         ("--model gp-se --at .", "is a folder, not a CSV file$"),
@@ -271,3 +273,52 @@ def test_a_wrong_option_is_named(folder: Path, arguments: str, named: str) -> No
     assert named in result.stderr
     assert "Traceback" not in result.output
     assert sorted(path.name for path in folder.iterdir()) == before
+
+
+# train and evaluate
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--prior se", "a run needs a folder: --out FOLDER"),
+        ("--out run", "either a prior or a table"),
+        ("--out run --prior nothing", "no prior named 'nothing'"),
+        ("--out run --prior se --dim two", "--dim takes whole numbers"),
+        ("--out run --prior se --device cuda", "there is no CUDA device here"),
+        ("--out run --data nowhere.csv", "there is no file nowhere.csv"),
+        ("--out run --config nowhere.toml", "there is no file nowhere.toml"),
+        ("--out used --prior se", "used is not empty"),
+        ("--out used --prior se --overwrite", "used is not the folder of a run"),
+        ("--resume used", "it has no recipe.json"),
+        ("--resume used --prior se", "leave the other settings out"),
+    ],
+)
+def test_a_mistake_in_training_is_one_line_and_makes_no_folder(folder: Path, arguments: str, message: str) -> None:
+    (folder / "used").mkdir()
+    (folder / "used" / "notes.txt").write_text("mine")
+    if "cuda" in arguments and torch.cuda.is_available():
+        pytest.skip("there is a CUDA device here")
+    result = call("train", *arguments.split())
+    assert result.exit_code == 2
+    assert re.fullmatch(rf"Error: .*{re.escape(message)}.*\n", result.stderr), result.stderr
+    assert not (folder / "run").exists()
+    assert [path.name for path in (folder / "used").iterdir()] == ["notes.txt"]
+
+
+def test_a_model_is_trained_sampled_and_scored(folder: Path) -> None:
+    config = 'prior = "se"\nsteps = 3\nbatch = 2\n[network]\nwidth = 16\nheads = 2\nblocks = 1\nlevel_width = 8\n'
+    (folder / "run.toml").write_text(config)
+    trained = call("train", "--config", "run.toml", "--out", "runs/small", "--device", "cpu", "--seed", "5")
+    assert trained.exit_code == 0, trained.output
+    assert "functions a second" in trained.stdout
+    assert ndp.load("runs/small").about["recipe"]["seed"] == 5  # type: ignore[union-attr]
+    assert sample("--out", "drawn.csv", model="runs/small").exit_code == 0
+    assert np.isfinite(read(folder / "drawn.csv")["mean"]).all()
+    scored = call(
+        "evaluate", "runs/small", "--tasks", "3", "--draws", "64", "--steps", "2", "--json", "--device", "cpu"
+    )
+    assert scored.exit_code == 0, scored.output
+    (result,) = json.loads(scored.stdout)
+    assert result["net_gap"]["mean"] > 0.1, "it knows nothing yet"
+    assert call("evaluate", "gp-se").exit_code == 2

@@ -44,7 +44,7 @@ def demo(
         status.update("Drawing functions")
         rows = run(source, out, draws=draws, steps=steps, seed=seed)
     table = Table("posterior", box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in ("calls", "mean off by", "std off by", "log-density a point"):
+    for heading in ("calls a draw", "mean error", "std error", "log-density"):
         table.add_column(heading, justify="right")
     for row in rows:
         calls = str(row.calls) if row.calls else "closed form"
@@ -224,7 +224,8 @@ def models() -> None:
         quality = ", ".join(f"D = {dim}: {gap}" for dim, gap in gaps.items()) or "-"
         dims = ", ".join(map(str, model.input_dims))
         table.add_row(model.name, model.about["trained_on"], dims, quality, f"{model.size / 1e6:.2f} MB")
-    console.print(table)
+    if known:
+        console.print(table)
     without_weights = [name for name in names() if name not in {model.name for model in known}]
     console.print(f"Without weights (exact, or driven by the exact denoiser): {', '.join(without_weights)}")
 

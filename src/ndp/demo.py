@@ -74,7 +74,7 @@ def run(observations: Path, picture: Path, *, draws: int = 64, steps: int = 20, 
         )
         rows.append(
             Row(
-                name=name,
+                name=name.partition(",")[0],
                 calls=0 if posterior is exact else steps,
                 mean_error=float(np.abs(mean - true_mean).max()),
                 std_error=float(np.abs(std - true_std).max()),
