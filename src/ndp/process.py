@@ -1,9 +1,9 @@
 """The Neural Diffusion Process: a network, what its output means, and how to draw functions with it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 from huggingface_hub import ModelHubMixin
@@ -23,15 +23,16 @@ from ndp.arrays import (
     read_values,
 )
 from ndp.diffusion import likelihood
-from ndp.diffusion.conditioning import conditional_denoiser, joint_denoiser
-from ndp.diffusion.levels import cosine, level_of_ratio, log_uniform, noisiest_ratio
-from ndp.diffusion.likelihood import Divergence
+from ndp.diffusion.conditioning import conditional_denoiser
+from ndp.diffusion.levels import log_uniform, noisiest_ratio
 from ndp.diffusion.prediction import Prediction
-from ndp.diffusion.repaint import repaint
-from ndp.diffusion.solvers import Noise, Solver, Variance, dpm_solver, from_noise, half_to_zero, to_zero
-from ndp.randomness import fresh_generator, match_moments, normal
+from ndp.diffusion.solvers import Solver, dpm_solver, from_noise, half_to_zero, to_zero
+from ndp.randomness import match_moments, noise_from, normal
 from ndp.scaling import Scaling
 from ndp.typing import Array, Denoiser, Moments, Network
+
+if TYPE_CHECKING:
+    from ndp.repainting import RePaintPosterior
 
 
 @final
@@ -114,6 +115,8 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
         self, x: Array, y: Array, *, noise: Array | float | None = None, mask: Array | None = None
     ) -> "RePaintPosterior":
         """The posterior by the paper's RePaint: slow and slightly biased, but any network will do."""
+        from ndp.repainting import RePaintPosterior
+
         return RePaintPosterior(self, *self._read_context(x, y, noise, mask))
 
     def _read_context(
@@ -242,7 +245,7 @@ class NDPPosterior:
                 self._denoiser(inputs),
                 values.to(self._ndp.dtype),
                 likelihood.default_levels(values[0].numel(), steps),
-                divergence=_divergence(probes, generator),
+                divergence=likelihood.make_divergence(probes, noise_from(generator)),
             )
         return self._form.give_per_task(log_p + self._ndp.log_volume(inputs.shape[1]))
 
@@ -268,141 +271,3 @@ class NDPPosterior:
         noise = match_moments(normal(shape, torch.Generator().manual_seed(0), like=inputs))
         with torch.no_grad():
             return self._ndp.from_model_units(self._solve(inputs, noise, steps, dpm_solver))
-
-
-@final
-class RePaintPosterior:
-    """An NDP given a context by RePaint, the paper's algorithm: `steps * repeats` network calls a draw."""
-
-    def __init__(self, ndp: NDP, context: Context, form: Form) -> None:
-        self._ndp = ndp
-        self._context = context
-        self._form = form
-
-    def sample(
-        self,
-        x: Array,
-        num_samples: int | None = None,
-        *,
-        steps: int = 500,
-        repeats: int = 5,
-        variance: Variance | str = Variance.BETA,
-        generator: torch.Generator | None = None,
-    ) -> Array:
-        """Coherent draws at `x`: [S B M P], on the paper's cosine schedule of `steps` levels."""
-        inputs = self._inputs(x)
-        draws = self._draw(inputs, check_num_samples(num_samples), steps, repeats, Variance(variance), generator)
-        return self._form.give(draws if num_samples is not None else draws[0])
-
-    def moments(
-        self,
-        x: Array,
-        *,
-        num_samples: int = 128,
-        steps: int = 500,
-        repeats: int = 5,
-        generator: torch.Generator | None = None,
-    ) -> Moments:
-        """Mean and standard deviation of plain draws, with their Monte Carlo error."""
-        draws = self._draw(self._inputs(x), num_samples, steps, repeats, Variance.BETA, generator)
-        return Moments(self._form.give(draws.mean(0)), self._form.give(draws.std(0)))
-
-    def quantiles(
-        self,
-        x: Array,
-        probabilities: Sequence[float],
-        *,
-        num_samples: int = 128,
-        steps: int = 500,
-        repeats: int = 5,
-        generator: torch.Generator | None = None,
-    ) -> Array:
-        """Quantiles of plain draws at every point: [Q B M P]."""
-        draws = self._draw(self._inputs(x), num_samples, steps, repeats, Variance.BETA, generator)
-        return self._form.give(torch.quantile(draws, read_probabilities(probabilities, draws), dim=0))
-
-    def log_prob(
-        self,
-        x: Array,
-        y: Array,
-        *,
-        steps: int = 15,
-        probes: int | None = None,
-        generator: torch.Generator | None = None,
-    ) -> Array:
-        """log p(targets, context) - log p(context), each by the probability-flow ODE of the prior: [B].
-
-        RePaint itself has no density. This is that of the exact conditional of the same network's prior.
-        """
-        inputs = read_inputs_for(self._context, x)
-        values = read_values(y, "y", inputs, num_outputs=self._ndp.num_outputs, batched=self._form.batched)
-        inputs, values = self._ndp.to_model_units(inputs), self._ndp.values_to_model_units(values)
-        if bool((self._context.noise > 0).any()):
-            raise ValueError("log_prob of a RePaint posterior needs a context observed without extra noise")
-        divergence = _divergence(probes, generator)
-        per_task = [
-            self._joint_log_prob(
-                torch.cat([context_x, target_x])[None], torch.cat([context_y, target_y])[None], steps, divergence
-            )
-            - self._joint_log_prob(context_x[None], context_y[None], steps, divergence)
-            for context_x, context_y, target_x, target_y in self._tasks(inputs, values)
-        ]
-        return self._form.give_per_task(torch.cat(per_task) + self._ndp.log_volume(inputs.shape[1]))
-
-    def _inputs(self, x: Array) -> Float[Tensor, "B M D"]:
-        return self._ndp.to_model_units(read_inputs_for(self._context, x))
-
-    def _tasks(self, inputs: Tensor, values: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """Context and target of each task, without the points that are masked."""
-        for real, *task in zip(self._context.mask, self._context.x, self._context.y, inputs, values, strict=True):
-            yield task[0][real], task[1][real], task[2], task[3]
-
-    def _joint_log_prob(self, x: Tensor, y: Tensor, steps: int, divergence: Divergence) -> Float[Tensor, "1"]:
-        if not x.shape[1]:
-            return x.new_zeros(1, dtype=self._ndp.dtype)
-        nothing = empty_context(x, self._ndp.num_outputs)
-        denoise = joint_denoiser(self._ndp.network, self._ndp.prediction, nothing, x, self._ndp.dtype)
-        with torch.no_grad():
-            levels = likelihood.default_levels(y[0].numel(), steps)
-            return likelihood.log_prob(denoise, y.to(self._ndp.dtype), levels, divergence=divergence)
-
-    def _draw(
-        self,
-        inputs: Float[Tensor, "B M D"],
-        num_samples: int,
-        steps: int,
-        repeats: int,
-        variance: Variance,
-        generator: torch.Generator | None,
-    ) -> Float[Tensor, "S B M P"]:
-        num_samples = check_num_samples(num_samples)
-        if repeats < 1:
-            raise ValueError(f"repeats must be at least 1, not {repeats}")
-        ndp, context = self._ndp, self._context
-        noise = _noise(generator)
-        start = torch.empty(num_samples, *inputs.shape[:2], ndp.num_outputs, dtype=ndp.dtype, device=ndp.device)
-        with torch.no_grad():
-            draws = repaint(
-                joint_denoiser(ndp.network, ndp.prediction, context, inputs, ndp.dtype),
-                noise(start),
-                context.y.to(ndp.dtype),
-                level_of_ratio(context.noise).to(ndp.dtype),
-                cosine(steps, dtype=ndp.dtype).to(ndp.device),
-                noise=noise,
-                repeats=repeats,
-                variance=variance,
-            )
-        return ndp.from_model_units(draws)
-
-
-def _noise(generator: torch.Generator | None) -> Noise:
-    generator = generator or fresh_generator()
-    return lambda like: normal(tuple(like.shape), generator, like=like)
-
-
-def _divergence(probes: int | None, generator: torch.Generator | None) -> Divergence:
-    if probes is None:
-        return likelihood.exact_divergence
-    if probes < 1:
-        raise ValueError(f"probes must be at least 1, not {probes}")
-    return likelihood.hutchinson_divergence(_noise(generator), probes=probes)

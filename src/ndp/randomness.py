@@ -1,5 +1,7 @@
 """Randomness is explicit: a generator that the user passes, or a fresh one; never the global one."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -20,6 +22,12 @@ def fresh_generator() -> torch.Generator:
     generator = torch.Generator()
     generator.seed()
     return generator
+
+
+def noise_from(generator: torch.Generator | None) -> Callable[[Tensor], Tensor]:
+    """Standard normal noise for stochastic solvers: a tensor to noise of its shape."""
+    generator = generator or fresh_generator()
+    return lambda like: normal(tuple(like.shape), generator, like=like)
 
 
 def match_moments(noise: Float[Tensor, "S B M P"]) -> Float[Tensor, "S B M P"]:

@@ -106,3 +106,12 @@ def hutchinson_divergence(noise: Noise, *, probes: int = 8) -> Divergence:
         return (gradient * signs).sum((-2, -1)).mean(0)
 
     return divergence
+
+
+def make_divergence(probes: int | None, noise: Noise) -> Divergence:
+    """The exact divergence, or its estimate where a number of probes is given."""
+    if probes is None:
+        return exact_divergence
+    if probes < 1:
+        raise ValueError(f"probes must be at least 1, not {probes}")
+    return hutchinson_divergence(noise, probes=probes)
