@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_readmes_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readmes_python_runs() -> None:
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     names: dict[str, object] = {}
     exec(code, names)

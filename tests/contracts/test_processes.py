@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 import ndp
+from ndp.diffusion.solvers import ancestral
 from ndp.networks.bidimensional import BiDimensionalAttention
+from ndp.randomness import noise_from
 
 
 def small_network(dtype: torch.dtype, **options: Any) -> ndp.NDP:
@@ -204,6 +206,17 @@ def test_a_draw_is_the_same_alone_and_in_a_batch_of_64(inputs: str, dtype: torch
         one = slice(b, b + 1)
         alone = model.condition(x[one], y[one], mask=mask[one]).sample(x_new[one], 2, base_noise=noise[:, one])
         torch.testing.assert_close(alone, together[:, one], rtol=0, atol=tolerance)
+
+
+def test_ancestral_sampling_of_a_posterior_reaches_its_moments() -> None:
+    """The paper's sampler, as an option of every posterior, against the exact one: 4,000 draws, 4.5 standard errors."""
+    generator = torch.Generator().manual_seed(0)
+    solver = partial(ancestral, noise=noise_from(generator))
+    posterior = ndp.load("oracle-matern52").condition(X, Y)
+    draws = posterior.sample(X_NEW, 4000, steps=200, solver=solver, generator=generator)
+    mean, std = ndp.load("gp-matern52").condition(X, Y).moments(X_NEW)
+    assert ((draws.mean(0) - mean).abs() < 4.5 * std / 4000**0.5 + 0.005).all()
+    assert ((draws.std(0) / std - 1).abs() < 4.5 / 8000**0.5 + 0.005).all()
 
 
 def test_pieces_of_a_large_batch_do_not_change_a_draw(monkeypatch: pytest.MonkeyPatch) -> None:
