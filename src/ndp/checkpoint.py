@@ -13,10 +13,10 @@ from torch import nn
 
 from ndp import __version__
 from ndp.diffusion.prediction import Prediction
+from ndp.files import whole_file
 from ndp.networks.bidimensional import BiDimensionalAttention
 from ndp.process import NDP
 from ndp.scaling import Scaling
-from ndp.tables import whole_file
 
 SCHEMA = 1
 WEIGHTS, CONFIG = "model.safetensors", "config.json"

@@ -247,7 +247,7 @@ def choices(
     from rich.console import Console
     from rich.table import Table
 
-    from ndp.tables import whole_file
+    from ndp.files import whole_file
 
     console = Console()
     table = Table("D", "choice", box=None, header_style="bold", title=f"{kernel}, {steps} steps", title_justify="left")
@@ -280,7 +280,7 @@ def closed_form(
     from rich.console import Console
     from rich.table import Table
 
-    from ndp.tables import whole_file
+    from ndp.files import whole_file
 
     console = Console()
     results = {}

@@ -118,8 +118,7 @@ def evaluate_named(
     model = load(name)
     if not isinstance(model, NDP):
         raise ValueError(f"{name} is exact; there is nothing to compare it with")
-    prior = "se" if name.endswith("-se") else "matern52" if name.startswith("oracle") else ""
-    prior = prior or model.about.get("recipe", {}).get("prior", "")
+    prior = model.about.get("recipe", {}).get("prior")
     if prior not in ("se", "matern52"):
         raise ValueError(f"{name} was not trained on a process with an exact posterior (se, matern52)")
     if device == "cuda" or (device == "auto" and torch.cuda.is_available()):

@@ -66,7 +66,7 @@ def load(name: str) -> GP | NDP:
         return regression_gp(kernel)
     if family == "oracle" and kernel in _KERNELS:
         gp = regression_gp(kernel)
-        return NDP(GPOracle(gp), noise_floor=gp.noise)
+        return NDP(GPOracle(gp), noise_floor=gp.noise, about={"recipe": {"prior": kernel}})
     if name in {model.name for model in shipped()}:
         return read_model(_pretrained() / name)
     if Path(name).is_dir():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndp.tables import whole_file
+from ndp.files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -135,11 +135,16 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
         )
         return scaled, form
 
+    def read_targets(
+        self, context: Context, form: Form, x: Array, y: Array
+    ) -> tuple[Float[Tensor, "B M D"], Float[Tensor, "B M P"]]:
+        """Inputs and values of targets that go with a context, checked, in model units."""
+        inputs = read_inputs_for(context, x)
+        values = read_values(y, "y", inputs, num_outputs=self.num_outputs, batched=form.batched)
+        return self.to_model_units(inputs), values if self.scaling is None else self.scaling.to_model_y(values)
+
     def to_model_units(self, x: Float[Tensor, "B M D"]) -> Float[Tensor, "B M D"]:
         return x if self.scaling is None else self.scaling.to_model_x(x)
-
-    def values_to_model_units(self, y: Float[Tensor, "B M P"]) -> Float[Tensor, "B M P"]:
-        return y if self.scaling is None else self.scaling.to_model_y(y)
 
     def from_model_units(self, y: Float[Tensor, "*S B M P"]) -> Float[Tensor, "*S B M P"]:
         return y if self.scaling is None else self.scaling.from_model_y(y)
@@ -205,6 +210,8 @@ class NDPPosterior:
                 raise ValueError(
                     f"base_noise must hold one number for each value drawn: {list(shape)}, not {list(noise.shape)}"
                 )
+            if not bool(torch.isfinite(noise).all()):
+                raise ValueError("base_noise holds NaN or infinity")
             noise = noise.reshape(shape)
         with torch.set_grad_enabled(torch.is_grad_enabled() and (inputs.requires_grad or noise.requires_grad)):
             draws = self._ndp.from_model_units(self._solve(inputs, noise, steps, solver))
@@ -237,9 +244,7 @@ class NDPPosterior:
         The divergence is exact, at the cost of a backward pass a value and step. For many values, `probes` random signs
         estimate it instead, without bias, with an error of about 0.05 nats a value over the root of `probes`.
         """
-        inputs = read_inputs_for(self._context, x)
-        values = read_values(y, "y", inputs, num_outputs=self._ndp.num_outputs, batched=self._form.batched)
-        inputs, values = self._ndp.to_model_units(inputs), self._ndp.values_to_model_units(values)
+        inputs, values = self._ndp.read_targets(self._context, self._form, x, y)
         with torch.no_grad():
             log_p = likelihood.log_prob(
                 self._denoiser(inputs),

@@ -19,6 +19,7 @@ from ndp.priors.mixture import Mixture
 from ndp.priors.sawtooth import Sawtooth
 from ndp.priors.source import Source, Synthetic
 from ndp.priors.step import Step
+from ndp.priors.table import Functions, TableSource, read_functions, scaled, scaling_of, split
 from ndp.process import NDP
 from ndp.scaling import Scaling
 from ndp.typing import Prior
@@ -129,12 +130,15 @@ def make_prior(name: str, device: torch.device) -> Prior:
     raise ValueError(f"there is no prior named {name!r}; there are: {', '.join(PRIORS)}")
 
 
+def training_functions(recipe: Recipe) -> Functions:
+    """The functions of a recipe's table that are trained on; the others are kept for validation."""
+    return split(read_functions(Path(recipe.data)), seed=recipe.seed)[0]
+
+
 def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
     """Sources for each number of input dimensions and of targets, in model units; training takes them in turn."""
     if recipe.data:
-        from ndp.priors.table import TableSource, read_functions, scaled, scaling_of, split
-
-        functions, _ = split(read_functions(Path(recipe.data)), seed=recipe.seed)
+        functions = training_functions(recipe)
         return [TableSource(scaled(functions, scaling_of(functions)))]
     spec = PRIORS[recipe.prior]
     prior = make_prior(recipe.prior, device)
@@ -172,9 +176,7 @@ def make_model(recipe: Recipe) -> NDP:
         schedule = torch.exp(-cosine(recipe.schedule) / 2)
         ratios = (schedule[-1].item(), schedule[0].item())
     if recipe.data:
-        from ndp.priors.table import read_functions, scaling_of, split
-
-        functions, _ = split(read_functions(Path(recipe.data)), seed=recipe.seed)
+        functions = training_functions(recipe)
         scaling: Scaling | None = scaling_of(functions)
         dims: tuple[int, ...] = (functions.x.shape[-1],)
         num_outputs, noise_floor = functions.y.shape[-1], 0.0

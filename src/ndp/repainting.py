@@ -14,7 +14,6 @@ from ndp.arrays import (
     empty_context,
     read_inputs_for,
     read_probabilities,
-    read_values,
 )
 from ndp.diffusion import likelihood
 from ndp.diffusion.conditioning import joint_denoiser
@@ -93,9 +92,7 @@ class RePaintPosterior:
 
         RePaint itself has no density. This is that of the exact conditional of the same network's prior.
         """
-        inputs = read_inputs_for(self._context, x)
-        values = read_values(y, "y", inputs, num_outputs=self._ndp.num_outputs, batched=self._form.batched)
-        inputs, values = self._ndp.to_model_units(inputs), self._ndp.values_to_model_units(values)
+        inputs, values = self._ndp.read_targets(self._context, self._form, x, y)
         if bool((self._context.noise > 0).any()):
             raise ValueError("log_prob of a RePaint posterior needs a context observed without extra noise")
         divergence = likelihood.make_divergence(probes, noise_from(generator))

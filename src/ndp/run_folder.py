@@ -16,8 +16,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from ndp.files import whole_file
 from ndp.recipes import Recipe
-from ndp.tables import whole_file
 
 
 @dataclass(frozen=True)

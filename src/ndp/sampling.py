@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ndp.files import whole_file
 from ndp.models import load
 from ndp.plotting import check_ending, new_figure, plot_posterior, save_figure
-from ndp.tables import Observations, read_inputs, read_observations, whole_file, write_draws
+from ndp.tables import Observations, read_inputs, read_observations, write_draws
 
 
 def draw_to_files(

@@ -6,9 +6,7 @@ Columns are `x1 .. xD` (or `x` where there is one), `y`, and optionally `noise`,
 import csv
 import io
 import math
-import os
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+
+from ndp.files import whole_file
 
 
 class TableError(ValueError):
@@ -61,28 +61,6 @@ def write_draws(path: Path, x: np.ndarray, mean: np.ndarray, std: np.ndarray, dr
 
 def input_columns(dim: int) -> list[str]:
     return [f"x{i + 1}" for i in range(dim)]
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary path that becomes `path` only when everything was written."""
-    if path.exists() and not path.is_file():
-        raise TableError(f"cannot write {path}: it is {'a folder' if path.is_dir() else 'not a regular file'}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    except FileExistsError:
-        raise TableError(f"cannot write {path}: {path.parent} is not a folder") from None
-    except OSError as error:
-        raise TableError(f"cannot write {path}: {error.strerror}") from error
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -171,9 +149,3 @@ def _read(path: Path, *others: str) -> tuple[list[str], np.ndarray]:
 
 def _inputs(path: Path, columns: list[str], table: np.ndarray) -> np.ndarray:
     return table[:, [columns.index(name) for name in numbered_columns(path, columns, "x")]]
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -106,7 +106,10 @@ def fit(
 
     began = time.monotonic()
     seconds_before = folder.seconds() if folder is not None else 0.0
-    spent = lambda: seconds_before + time.monotonic() - began  # noqa: E731
+
+    def spent() -> float:
+        return seconds_before + time.monotonic() - began
+
     step = start
     losses: list[Tensor] = []
     try:

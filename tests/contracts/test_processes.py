@@ -228,6 +228,12 @@ def test_pieces_of_a_large_batch_do_not_change_a_draw(monkeypatch: pytest.Monkey
     torch.testing.assert_close(draw(generator=torch.Generator().manual_seed(0)), whole, rtol=0, atol=1e-12)
 
 
+def test_noise_that_is_not_a_number_is_refused() -> None:
+    noise = torch.full((1, 7), torch.nan)
+    with pytest.raises(ValueError, match="base_noise holds NaN"):
+        small_network(torch.float64).condition(X, Y).sample(X_NEW, 1, base_noise=noise)
+
+
 def test_a_draw_is_differentiable_in_its_inputs() -> None:
     """Gradients with respect to x through the solver, against finite differences."""
     model = small_network(torch.float64)
