@@ -1,5 +1,7 @@
 """The exact GP against textbook formulas, and scikit-learn's implementation of them."""
 
+import re
+
 import gpytorch
 import numpy as np
 import pytest
@@ -74,8 +76,33 @@ def test_quantiles_are_those_of_a_normal() -> None:
 
 def test_a_singular_covariance_is_told_plainly() -> None:
     gp = GP(gpytorch.kernels.RBFKernel(), noise=0.0, jitter=0.0)
-    with pytest.raises(ValueError, match="not positive definite: two inputs are the same"):
+    with pytest.raises(ValueError, match=r"not positive definite.*Two inputs are the same or nearly so"):
         gp.condition(np.zeros((2, 1)), np.array([0.0, 1.0]))
+
+
+class NotACovariance(gpytorch.kernels.Kernel):
+    """Distance itself: its matrices have negative eigenvalues."""
+
+    def forward(self, x1, x2, diag=False, **params):
+        return self.covar_dist(x1, x2, diag=diag)
+
+
+def test_for_a_kernel_that_is_not_one_the_jitter_that_would_help_is_named_and_helps() -> None:
+    x = np.linspace(-1, 1, 4)[:, None]
+    with pytest.raises(ValueError, match=r"smallest eigenvalue is -.*A jitter of") as told:
+        GP(NotACovariance()).sample(x, 3)
+    jitter = float(re.search(r"jitter of ([\d.e+-]+) would", str(told.value)).group(1))
+    assert np.isfinite(GP(NotACovariance(), jitter=jitter).sample(x, 3)).all()
+
+
+class NotANumber(gpytorch.kernels.Kernel):
+    def forward(self, x1, x2, diag=False, **params):
+        return self.covar_dist(x1, x2, diag=diag) * float("nan")
+
+
+def test_a_kernel_that_gives_nan_is_told_so() -> None:
+    with pytest.raises(ValueError, match="NaN"):
+        GP(NotANumber()).sample(np.zeros((3, 1)), 2)
 
 
 def test_negative_noise_is_refused() -> None:

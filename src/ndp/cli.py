@@ -268,6 +268,44 @@ def choices(
     console.print(table)
 
 
+@reproduce.command()
+def timing(
+    model: Annotated[
+        str, typer.Option(help="Name or folder of a trained model of functions of one input.")
+    ] = "matern52",
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
+    repaint_levels: Annotated[int, typer.Option(min=2, help="Levels T of RePaint; the paper's are 500.")] = 500,
+    out: Annotated[Path, typer.Option(help="Where to write the numbers.")] = Path("results/timing.json"),
+) -> None:
+    """Seconds for 64 draws of 100 points after 8 observations, ours and by RePaint (minutes, for RePaint's sake)."""
+    from dataclasses import asdict
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from ndp.files import whole_file
+
+    console = Console()
+    table = Table("64 draws of 100 points", box=None, header_style="bold")
+    for heading in ("calls", "seconds", "RePaint takes"):
+        table.add_column(heading, justify="right")
+    with _told_plainly():
+        with console.status("Importing torch") as status:
+            from ndp.experiments.timing import measure
+
+            timings = []
+            for one in measure(model, threads=threads, repaint_levels=repaint_levels):
+                timings.append(one)
+                status.update(f"{one.method}: {one.seconds:.2f} s; RePaint takes minutes")
+        for one in timings:
+            table.add_row(
+                one.method, str(one.calls), f"{one.seconds:.3f}", f"{timings[-1].seconds / one.seconds:,.0f} x"
+            )
+        with whole_file(out) as temporary:
+            temporary.write_text(json.dumps([asdict(one) for one in timings], indent=1) + "\n")
+    console.print(table)
+
+
 @reproduce.command("closed-form")
 def closed_form(
     tasks: Annotated[int, typer.Option(min=2, help="Tasks a kernel.")] = 256,

@@ -73,10 +73,12 @@ def evaluate(
 ) -> Evaluation:
     """Score `model` against the exact `gp`: 1 to 10 D context points and 50 targets in [-2, 2]^D (moved by `shift`)."""
     began = time.monotonic()
-    generator = torch.Generator().manual_seed(seed)
     source = Synthetic(gp, dim=dim, most_context=10 * dim, least_context=1)
-    batch = source.draw(tasks, generator=generator)
-    pieces = [_score(model, gp, piece, draws, steps, shift, generator) for piece in _split(batch, 32)]
+    batch = _on(model.device, source.draw(tasks, generator=torch.Generator().manual_seed(seed)))
+    gp = gp.to(model.device)
+    generator = torch.Generator(model.device).manual_seed(seed)
+    fast = model.compiled() if model.device.type == "cuda" else model
+    pieces = [_score(fast, gp, piece, draws, steps, shift, generator) for piece in _split(batch, 32)]
     exact, model_fitted, exact_fitted = (torch.cat([p[i] for p in pieces]) for i in range(3))
     error = torch.cat([p[3] for p in pieces])
     inside = torch.cat([p[4] for p in pieces], dim=1)
@@ -122,6 +124,7 @@ def evaluate_named(
     if prior not in ("se", "matern52"):
         raise ValueError(f"{name} was not trained on a process with an exact posterior (se, matern52)")
     if device == "cuda" or (device == "auto" and torch.cuda.is_available()):
+        torch.set_float32_matmul_precision("high")
         model.to("cuda")
     for dim in dims or model.input_dims or (1,):
         yield evaluate(
@@ -141,12 +144,12 @@ def _score(
     exact_fitted = fitted_gaussian_log_prob(drawn_exactly, y) / points
     ours = model.condition(context[0] + shift, context[1], mask=context[2])
     drawn = torch.as_tensor(ours.sample(x + shift, draws, steps=steps, generator=generator)).double()
-    model_fitted = fitted_gaussian_log_prob(drawn, y.to(drawn)).cpu() / points
+    model_fitted = fitted_gaussian_log_prob(drawn, y) / points
     mean = torch.as_tensor(posterior.moments(x).mean)
-    error = (drawn.mean(0).cpu() - mean)[..., 0]
+    error = (drawn.mean(0) - mean)[..., 0]
     tails = torch.tensor([(1 - level) / 2 for level in COVERAGES], dtype=drawn.dtype, device=drawn.device)
     low, high = torch.quantile(drawn, tails, dim=0), torch.quantile(drawn, 1 - tails, dim=0)
-    inside = ((low <= y.to(drawn)) & (y.to(drawn) <= high))[..., 0].cpu()
+    inside = ((low <= y) & (y <= high))[..., 0]
     return exact, model_fitted, exact_fitted, error, inside
 
 
@@ -154,12 +157,17 @@ def _ode_gap(model: NDP, gp: GP, batch: Batch, shift: float) -> Float[Tensor, "B
     context, x, y = _parts(batch)
     exact = torch.as_tensor(gp.condition(*context[:2], mask=context[2]).log_prob(x, y))
     ours = model.condition(context[0] + shift, context[1], mask=context[2]).log_prob(x + shift, y)
-    return (exact - torch.as_tensor(ours).cpu()) / x.shape[1]
+    return (exact - torch.as_tensor(ours)) / x.shape[1]
 
 
 def _parts(batch: Batch) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor, Tensor]:
     cut = batch.num_context
     return (batch.x[:, :cut], batch.y[:, :cut], batch.mask[:, :cut]), batch.x[:, cut:], batch.y[:, cut:]
+
+
+def _on(device: torch.device, batch: Batch) -> Batch:
+    x, y, mask, real = (t.to(device) for t in (batch.x, batch.y, batch.mask, batch.real))
+    return Batch(x, y, mask, batch.num_context, real)
 
 
 def _rows(batch: Batch, rows: slice) -> Batch:

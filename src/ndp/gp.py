@@ -157,9 +157,14 @@ class ScaledToDimension(gpytorch.kernels.Kernel):
 
 def _cholesky(covariance: Float[Tensor, "B N N"], what: str, jitter: float) -> Float[Tensor, "B N N"]:
     root, info = torch.linalg.cholesky_ex(covariance)
-    if bool((info > 0).any()):
+    failed = info > 0
+    if bool(failed.any()):
+        if not bool(torch.isfinite(covariance).all()):
+            raise ValueError(f"the kernel gives NaN or infinity at the {what}")
+        below_zero = torch.linalg.eigvalsh(covariance[failed])[..., 0].min().clamp(max=0).abs().item()
         raise ValueError(
-            f"the covariance of the {what} is not positive definite: two inputs are the same or nearly so, and the "
-            f"process has no noise there. Give the observations noise, or the GP a jitter above {jitter:g}"
+            f"the covariance of the {what} is not positive definite: its smallest eigenvalue is {-below_zero:.2g}. Two "
+            f"inputs are the same or nearly so, or the kernel is not a covariance. A jitter of "
+            f"{max(2 * below_zero, 10 * jitter, 1e-10):.1g} would help (it is {jitter:g}), or more noise"
         )
     return root

@@ -1,6 +1,7 @@
 """The Neural Diffusion Process: a network, what its output means, and how to draw functions with it."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -158,6 +159,20 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
         if isinstance(self.network, nn.Module):
             self.network.to(device)
         return self
+
+    def compiled(self) -> "NDP":
+        """The same model, weights shared, with a compiled network: many draws on a GPU come several times faster.
+
+        The first draw of every new shape takes some seconds more.
+        """
+        twin = copy(self)
+        if isinstance(self.network, nn.Module):
+            network = copy(self.network)
+            for name in ("forward", "decode"):
+                if hasattr(network, name):
+                    setattr(network, name, torch.compile(getattr(network, name), dynamic=False))
+            twin.network = network
+        return twin
 
     def _save_pretrained(self, save_directory: Path) -> None:
         from ndp.checkpoint import write_model

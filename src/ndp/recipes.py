@@ -8,8 +8,8 @@ from typing import Any
 import gpytorch
 import torch
 
-from ndp.diffusion.levels import cosine
-from ndp.diffusion.objective import Error
+from ndp.diffusion.levels import cosine, ratio
+from ndp.diffusion.objective import LARGEST_RATIO, SMALLEST_RATIO, Error
 from ndp.diffusion.prediction import Prediction
 from ndp.gp import GP
 from ndp.models import regression_gp
@@ -23,6 +23,7 @@ from ndp.priors.table import Functions, TableSource, read_functions, scaled, sca
 from ndp.process import NDP
 from ndp.scaling import Scaling
 from ndp.typing import Prior
+from ndp.validation import Validation
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ class PriorSpec:
     noise_floor: float
     low: float = -2.0
     high: float = 2.0
-    targets: int = 50  # half of the tasks have this many, the other half from 1 to most_targets
-    most_targets: int = 128
+    targets: int = 50  # half of the tasks have this many, the other half from 1 to most_targets / D
+    most_targets: int = 256
     context_per_dim: int = 10
     network: dict[str, Any] = field(default_factory=dict)
     scaling: Scaling | None = None
@@ -130,15 +131,15 @@ def make_prior(name: str, device: torch.device) -> Prior:
     raise ValueError(f"there is no prior named {name!r}; there are: {', '.join(PRIORS)}")
 
 
-def training_functions(recipe: Recipe) -> Functions:
-    """The functions of a recipe's table that are trained on; the others are kept for validation."""
-    return split(read_functions(Path(recipe.data)), seed=recipe.seed)[0]
+def functions_of(recipe: Recipe) -> tuple[Functions, Functions]:
+    """The functions of a recipe's table: those that are trained on, and those that are kept for validation."""
+    return split(read_functions(Path(recipe.data)), seed=recipe.seed)
 
 
 def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
     """Sources for each number of input dimensions and of targets, in model units; training takes them in turn."""
     if recipe.data:
-        functions = training_functions(recipe)
+        functions, _ = functions_of(recipe)
         return [TableSource(scaled(functions, scaling_of(functions)))]
     spec = PRIORS[recipe.prior]
     prior = make_prior(recipe.prior, device)
@@ -153,8 +154,25 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
             most_context=spec.context_per_dim * dim,
         )
         for dim in recipe.dims
-        for targets, least in ((spec.targets, None), (spec.most_targets, 1))
+        for targets, least in ((spec.targets, None), (max(spec.most_targets // dim, spec.targets), 1))
     ]
+
+
+def make_validation(recipe: Recipe, device: torch.device) -> Validation:
+    """Held-out functions of a table, or draws of the prior that training does not meet."""
+    sources = make_sources(recipe, device)
+    if recipe.data:
+        trained_on, held_out = functions_of(recipe)
+        sources = [TableSource(scaled(held_out, scaling_of(trained_on)))]
+    return Validation.of(
+        sources,
+        device,
+        prediction=recipe.prediction,
+        error=recipe.error,
+        use_context=recipe.use_context,
+        exact=exact_process(recipe),
+        ratios=trained_ratios(recipe),
+    )
 
 
 @dataclass(frozen=True)
@@ -168,15 +186,19 @@ class Standardised:
         return self.scaling.to_model_y(torch.as_tensor(self.prior.sample(x, num_samples, generator=generator)))
 
 
+def trained_ratios(recipe: Recipe) -> tuple[float, float]:
+    """The least and the largest sigma / alpha that training draws."""
+    if not recipe.schedule:
+        return SMALLEST_RATIO, LARGEST_RATIO
+    ratios = ratio(cosine(recipe.schedule))
+    return ratios[-1].item(), ratios[0].item()
+
+
 def make_model(recipe: Recipe) -> NDP:
     """The untrained model of a recipe; its weights are a function of the seed."""
     options: dict[str, Any] = {}
-    ratios = (0.004, 80.0)
-    if recipe.schedule:
-        schedule = torch.exp(-cosine(recipe.schedule) / 2)
-        ratios = (schedule[-1].item(), schedule[0].item())
     if recipe.data:
-        functions = training_functions(recipe)
+        functions, _ = functions_of(recipe)
         scaling: Scaling | None = scaling_of(functions)
         dims: tuple[int, ...] = (functions.x.shape[-1],)
         num_outputs, noise_floor = functions.y.shape[-1], 0.0
@@ -194,7 +216,7 @@ def make_model(recipe: Recipe) -> NDP:
         noise_floor=noise_floor,
         num_outputs=num_outputs,
         input_dims=dims,
-        trained_ratios=ratios,
+        trained_ratios=trained_ratios(recipe),
         scaling=scaling,
     )
 

@@ -2,7 +2,7 @@
 
 recipe.json            all that the run depends on
 state.safetensors      weights, their average, the optimiser's moments, and the step they belong to
-log.csv                step, loss, learning rate, seconds
+log.csv                step, loss, learning rate, seconds, validation
 model.safetensors, config.json      the model, as `ndp.load` reads it
 """
 
@@ -86,14 +86,17 @@ class RunFolder:
         with whole_file(self.path / "state.safetensors") as temporary:
             safetensors.torch.save_file(tensors, temporary, metadata=about)
 
-    def log(self, step: int, loss: float, learning_rate: float, seconds: float) -> None:
+    def log(
+        self, step: int, loss: float, learning_rate: float, seconds: float, validation: float | None = None
+    ) -> None:
         path = self.path / "log.csv"
         new = not path.exists()
         with path.open("a", newline="") as file:
             writer = csv.writer(file)
             if new:
-                writer.writerow(["step", "loss", "learning_rate", "seconds"])
-            writer.writerow([step, f"{loss:.6g}", f"{learning_rate:.6g}", f"{seconds:.1f}"])
+                writer.writerow(["step", "loss", "learning_rate", "seconds", "validation"])
+            score = "" if validation is None else f"{validation:.6g}"
+            writer.writerow([step, f"{loss:.6g}", f"{learning_rate:.6g}", f"{seconds:.1f}", score])
 
     def _trim_log(self, step: int) -> None:
         """Forget what was logged after the state that a run resumes from."""

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ndp import training
 from ndp.checkpoint import write_model
 from ndp.process import NDP
-from ndp.recipes import Recipe, make_model, make_sources
+from ndp.recipes import Recipe, make_model, make_sources, make_validation
 from ndp.run_folder import RunFolder
 
 
@@ -26,29 +26,36 @@ def train(
     fabric: Fabric,
     console: Console,
     save_every: int = 2000,
+    validate_every: int = 2000,
     time_limit: float = math.inf,
 ) -> tuple[NDP, training.Speed]:
     """Start or resume the run of a folder; the model is saved at its end, and its state on the way."""
     fabric.launch()
     model = make_model(recipe)
     sources = make_sources(recipe, fabric.device)
+    validation = make_validation(recipe, fabric.device)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
+        TextColumn("{task.fields[score]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
+    scores: dict[str, Any] = {}
     with Progress(*columns, console=console, disable=not fabric.is_global_zero) as bar:
-        task = bar.add_task("loss -", total=recipe.steps, rate="")
+        task = bar.add_task("loss -", total=recipe.steps, rate="", score="")
 
         def report(progress: training.Progress) -> None:
             if not fabric.is_global_zero:
                 return
             rate = f"{progress.step / max(progress.seconds, 1e-9):.0f} steps/s"
             bar.update(task, completed=progress.step, description=f"loss {progress.loss:.4f}", rate=rate)
-            folder.log(progress.step, progress.loss, progress.learning_rate, progress.seconds)
+            if progress.validation is not None:
+                bar.update(task, score=f"{validation.unit} {progress.validation:.4f}")
+                scores[validation.unit] = round(progress.validation, 5)
+            folder.log(progress.step, progress.loss, progress.learning_rate, progress.seconds, progress.validation)
 
         speed = training.fit(
             model,
@@ -58,6 +65,8 @@ def train(
             fabric=fabric,
             save_every=save_every,
             report=report,
+            validate=validation,
+            validate_every=validate_every,
             time_limit=time_limit,
         )
     if fabric.is_global_zero:
@@ -66,7 +75,7 @@ def train(
             "recipe": recipe.as_dict(),
             "minutes": round(folder.seconds() / 60, 2),
             "speed": {name: round(value, 3) for name, value in asdict(speed).items()},
-            "scores": {},
+            "scores": scores,
         }
         write_model(model, folder.path)
     return model, speed

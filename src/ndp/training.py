@@ -23,6 +23,7 @@ from ndp.priors.source import Source
 from ndp.process import NDP
 from ndp.recipes import Recipe
 from ndp.run_folder import RunFolder, TrainingState
+from ndp.typing import Network
 
 CHUNK = 32  # steps whose functions are drawn together: one large batched Cholesky instead of many small ones
 
@@ -35,6 +36,7 @@ class Progress:
     loss: float
     learning_rate: float
     seconds: float
+    validation: float | None = None  # the score of the averaged weights, where it was measured after this step
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,11 @@ def fit(
     save_every: int = 2000,
     report: Callable[[Progress], None] = lambda progress: None,
     report_every: int = 50,
+    validate: Callable[[Network], float] | None = None,
+    validate_every: int = 2000,
     time_limit: float = math.inf,
 ) -> Speed:
-    """Train `model` in place; afterwards it holds the averaged weights.
+    """Train `model` in place; afterwards it holds the averaged weights, which is what `validate` scores on the way.
 
     Resumes from `folder` where it holds a state. Ctrl-C saves a state and stops. `time_limit` in seconds ends the run early,
     with the learning rate brought to zero by then.
@@ -122,14 +126,17 @@ def fit(
                 learning_rate = schedule(recipe, step, done)
                 losses.append(update(inputs, learning_rate, step).clone())
                 step += 1
-                if step % report_every == 0 or step == recipe.steps:
+                score = None
+                if validate is not None and (step % validate_every == 0 or step == recipe.steps):
+                    score = _score(validate, raw, average)
+                if step % report_every == 0 or step == recipe.steps or score is not None:
                     loss = torch.stack(losses).mean().item()
                     losses.clear()
                     if not math.isfinite(loss):
                         raise FloatingPointError(
                             f"the loss became {loss} before step {step}; a lower learning rate may help"
                         )
-                    report(Progress(step, loss, learning_rate, spent()))
+                    report(Progress(step, loss, learning_rate, spent(), score))
                 if folder is not None and fabric.is_global_zero and step % save_every == 0:
                     folder.save_state(_state(step, spent(), raw, optimizer, average))
             if spent() > time_limit:
@@ -258,9 +265,9 @@ class _Drawing:
         recipe, generator = self._recipe, self._generator
         generator.manual_seed(seed_of(recipe.seed, self._rank, number))
         batch = self._sources[number % len(self._sources)].draw(CHUNK * recipe.batch, generator=generator)
-        x, y, mask, num_context = batch.x, batch.y, batch.mask, batch.num_context
         if not recipe.use_context:
-            mask, num_context = batch.real, 0  # places for context are points like all others
+            batch = batch.without_context()
+        x, y, mask, num_context = batch.x, batch.y, batch.mask, batch.num_context
         if self._schedule is None:
             level = draw_levels(CHUNK * recipe.batch, groups=CHUNK, generator=generator)
         else:
@@ -282,6 +289,17 @@ def schedule(recipe: Recipe, step: int, done: float) -> float:
     """Linear warm-up, then a cosine from the peak to nothing at the end; `done` is the share of the run that has passed."""
     warmed = min(1.0, (step + 1) / max(recipe.warmup, 1))
     return recipe.learning_rate * warmed * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+
+
+def _score(validate: Callable[[Network], float], network: nn.Module, average: list[Tensor]) -> float:
+    """The score of the averaged weights, which take the place of the trained ones for that moment."""
+    parameters = [p.detach() for p in network.parameters()]
+    kept = [p.clone() for p in parameters]
+    try:
+        torch._foreach_copy_(parameters, average)
+        return validate(network)  # type: ignore[arg-type]
+    finally:
+        torch._foreach_copy_(parameters, kept)
 
 
 def _measure(draw: _Drawing, update: Update, recipe: Recipe, step: int) -> Speed:

@@ -14,6 +14,9 @@ from ndp.diffusion.levels import CLEAN, NOISE, alpha, level_of_ratio, sigma
 from ndp.diffusion.prediction import Prediction
 from ndp.typing import Network
 
+# The range of sigma / alpha that is trained.
+SMALLEST_RATIO, LARGEST_RATIO = 0.004, 80.0
+
 
 class Error(StrEnum):
     """`L2` learns the mean, which is what a denoiser is. `L1` (the paper's) learns the median: right for Gaussians only."""
@@ -62,8 +65,8 @@ def draw_levels(
     mean: float = -1.7,
     std: float = 1.5,
     uniform_share: float = 0.2,
-    smallest: float = 0.004,
-    largest: float = 80.0,
+    smallest: float = SMALLEST_RATIO,
+    largest: float = LARGEST_RATIO,
 ) -> Float[Tensor, "{batch}"]:
     """Levels to train at: log(sigma / alpha) from a normal law, where the information is, and a uniform share for the tails.
 

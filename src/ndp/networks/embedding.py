@@ -6,7 +6,7 @@ bfloat16 resolves 0.008 near 1, which is coarser than the inputs of a regression
 import math
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 
@@ -34,6 +34,24 @@ def sinusoids(values: Float[Tensor, "*shape"], frequencies: Float[Tensor, "F"]) 
     """Sine and cosine of the values at every frequency."""
     angles = values[..., None] * frequencies
     return torch.cat([torch.sin(angles), torch.cos(angles)], dim=-1)
+
+
+def crowding(
+    x: Float[Tensor, "B N D"],
+    others: Float[Tensor, "B M D"],
+    mask: Bool[Tensor, "B M"] | None,
+    widths: Float[Tensor, "W"],
+) -> Float[Tensor, "B N W"]:
+    """How many of the other points are near each point, within each of the widths, on a log scale.
+
+    A softmax gives the mean of what a point sees, not how much there is of it; but how far neighbours may be trusted against
+    the noise of a point depends on their number.
+    """
+    squared = (x[:, :, None] - others[:, None]).square().sum(-1)
+    if mask is not None:
+        squared = squared.masked_fill(~mask[:, None], math.inf)
+    near = [torch.exp(-squared / (2 * width**2)).sum(-1) for width in widths]
+    return torch.log1p(torch.stack(near, dim=-1)) / 3
 
 
 class Rotation:

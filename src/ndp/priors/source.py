@@ -1,6 +1,6 @@
 """Where tasks come from: batches of functions, drawn fresh, in the layout that training and evaluation share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, final, runtime_checkable
 
 import torch
@@ -22,6 +22,10 @@ class Batch:
     mask: Bool[Tensor, "B N"]
     num_context: int
     real: Bool[Tensor, "B N"]  # where there is a function value at all, in use or not
+
+    def without_context(self) -> "Batch":
+        """The same functions with all of their points as targets."""
+        return replace(self, mask=self.real, num_context=0)
 
 
 @runtime_checkable
