@@ -70,11 +70,11 @@ def test_the_demo_draws_a_picture_and_compares(folder: Path) -> None:
         if found := re.fullmatch(r" *(.+?)  +(\d+|closed form) +(\S+) +(\S+) +(\S+) *", line):
             rows[found[1]] = found[2], *map(float, found.groups()[2:])
     assert rows["Exact Gaussian process"][:3] == ("closed form", 0.0, 0.0)
-    calls, mean_error, std_error, log_prob = rows["Diffusion"]
+    calls, mean_error, std_error, log_prob = rows["Neural diffusion process"]
     assert calls == "2"
-    assert mean_error < 0.01
-    assert std_error > 0.1  # two steps are too few, and it shows: with the default of 20 it is 0.009
-    assert log_prob == pytest.approx(rows["Exact Gaussian process"][3], abs=2e-3)
+    assert mean_error < 0.2
+    assert std_error > 0.2  # two steps are too few, and it shows
+    assert log_prob == pytest.approx(rows["Exact Gaussian process"][3], abs=0.05)
 
 
 # sample
@@ -157,6 +157,9 @@ def test_models_are_listed_and_can_be_loaded() -> None:
     assert result.exit_code == 0
     listed = re.findall(r"(?:gp|oracle)-\w+", result.stdout)
     assert listed == ["gp-se", "gp-matern52", "oracle-se", "oracle-matern52"]
+    for name in ("se", "matern52", "step", "matern32-marginal"):
+        assert re.search(rf"^ *{name} .*\d MB *$", result.stdout, re.MULTILINE)
+        assert isinstance(ndp.load(name), ndp.NDP)
     stds = [np.asarray(ndp.load(name).condition(np.zeros(1), np.ones(1)).moments(np.zeros(1)).std) for name in listed]
     np.testing.assert_allclose(stds, np.sqrt(1 + 0.05**2 - 1 / (1 + 0.05**2)), rtol=0.02)  # for every kernel alike
 
@@ -168,7 +171,7 @@ def test_models_are_listed_and_can_be_loaded() -> None:
         (["demo"], ["--context", "--out", "--draws", "--steps", "--seed", "Condition on a few points"]),
         (["sample"], ["--model", "--at", "--context", "--draws", "--out", "--plot", "--seed", "Draw functions"]),
         (["models"], ["List the models"]),
-        (["reproduce"], ["closed-form"]),
+        (["reproduce"], ["closed-form", "choices", "timing"]),
         (["reproduce", "closed-form"], ["--tasks", "--quick", "--out", "perfect denoiser"]),
     ],
 )
@@ -321,4 +324,11 @@ def test_a_model_is_trained_sampled_and_scored(folder: Path) -> None:
     assert scored.exit_code == 0, scored.output
     (result,) = json.loads(scored.stdout)
     assert result["net_gap"]["mean"] > 0.1, "it knows nothing yet"
+    few = ("--tasks", "2", "--draws", "64", "--steps", "3", "--device", "cpu", "--record")
+    assert call("evaluate", "runs/small", *few).exit_code == 0
+    (recorded,) = ndp.load("runs/small").about["scores"]["evaluations"]  # type: ignore[union-attr]
+    assert (recorded["dim"], recorded["steps"]) == (1, 3)
+    timed = call("reproduce", "timing", "--model", "runs/small", "--repaint-levels", "2", "--out", "timing.json")
+    assert timed.exit_code == 0, timed.output
+    assert [one["calls"] for one in json.loads((folder / "timing.json").read_text())] == [0, 10, 20, 10]
     assert call("evaluate", "gp-se").exit_code == 2

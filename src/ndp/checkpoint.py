@@ -56,6 +56,19 @@ def read_model(folder: Path) -> NDP:
     return _build(_read_config(folder / CONFIG), folder / WEIGHTS)
 
 
+def record_scores(folder: Path, evaluations: list[dict[str, Any]]) -> None:
+    """Write evaluations into a model's configuration, in place of older ones of the same cell."""
+    config = read_config(folder)
+    kept = {_cell(one): one for one in (*config["about"].get("scores", {}).get("evaluations", []), *evaluations)}
+    config["about"].setdefault("scores", {})["evaluations"] = [kept[cell] for cell in sorted(kept)]
+    with whole_file(folder / CONFIG) as temporary:
+        temporary.write_text(json.dumps(config, indent=1) + "\n")
+
+
+def _cell(evaluation: dict[str, Any]) -> tuple[int, int]:
+    return evaluation["dim"], evaluation["steps"]
+
+
 def read_hub_model(model_id: str, options: dict[str, Any]) -> NDP:
     """The model of a folder or of a repository on the hub."""
     if Path(model_id).is_dir():

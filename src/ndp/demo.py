@@ -1,4 +1,4 @@
-"""`ndp demo`: observations from a small table, the exact posterior, and the same by diffusion, side by side."""
+"""`ndp demo`: observations from a small table, the exact posterior, and that of a trained network, side by side."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ndp.diffusion.oracle import GPOracle
-from ndp.models import regression_gp
+from ndp.models import load, regression_gp
 from ndp.plotting import BLUE, ORANGE, check_ending, new_figure, plot_posterior, save_figure
 from ndp.process import NDP
 from ndp.tables import read_observations
@@ -31,6 +30,12 @@ def shipped_observations() -> Path:
     return Path(str(files("ndp") / "data" / "demo.csv"))
 
 
+def _trained() -> NDP:
+    model = load("matern52")
+    assert isinstance(model, NDP)
+    return model
+
+
 def run(observations: Path, picture: Path, *, draws: int = 64, steps: int = 20, seed: int = 0) -> list[Row]:
     """Condition on the table, draw the picture, and compare in numbers."""
     check_ending(picture)
@@ -38,25 +43,25 @@ def run(observations: Path, picture: Path, *, draws: int = 64, steps: int = 20, 
     if data.x.shape[1] != 1:
         raise ValueError(f"the demo draws functions of one input; {observations} has {data.x.shape[1]}")
     reach = max(2.0, float(np.abs(data.x).max(initial=0.0)) + 0.25)
-    grid = np.linspace(-reach, reach, 161)
-    held_out = grid[::8]
+    grid = np.linspace(-reach, reach, 121)
+    held_out = grid[::6]
     gp = regression_gp("matern52")
     exact = gp.condition(data.x, data.y, noise=data.noise)
-    diffusion = NDP(GPOracle(gp), noise_floor=gp.noise).condition(data.x, data.y, noise=data.noise)
+    diffusion = _trained().condition(data.x, data.y, noise=data.noise)
     truth = exact.sample(held_out, generator=torch.Generator().manual_seed(seed))
     true_mean, true_std = exact.moments(grid)
     posteriors: tuple[Posterior, Posterior] = exact, diffusion
     drawn = (
         (exact.moments(grid), exact.sample(grid, draws, generator=torch.Generator().manual_seed(seed))),
         (
-            diffusion.moments(grid, steps=steps),
+            diffusion.moments(grid, num_samples=128, steps=steps),
             diffusion.sample(grid, draws, steps=steps, generator=torch.Generator().manual_seed(seed)),
         ),
     )
 
     figure, axes = new_figure(2, title="One set of observations, two ways to the posterior")
     rows = []
-    names = "Exact Gaussian process", f"Diffusion, {steps} calls of a perfect denoiser"
+    names = "Exact Gaussian process", f"Neural diffusion process, {steps} network calls"
     for ax, colour, name, posterior, ((mean, std), functions) in zip(
         axes, (ORANGE, BLUE), names, posteriors, drawn, strict=True
     ):

@@ -86,6 +86,7 @@ class Recipe:
 class PriorSpec:
     """A named prior: where its inputs lie, how much context it is asked for, and what its network should be."""
 
+    title: str
     noise_floor: float
     low: float = -2.0
     high: float = 2.0
@@ -97,10 +98,18 @@ class PriorSpec:
 
 
 PRIORS = {
-    "se": PriorSpec(noise_floor=0.05),
-    "matern52": PriorSpec(noise_floor=0.05),
-    "matern32-marginal": PriorSpec(noise_floor=1e-3, low=-1.0, high=1.0, targets=80, context_per_dim=20),
+    "se": PriorSpec("GP, squared exponential, lengthscale sqrt(D)/4, noise 0.05", noise_floor=0.05),
+    "matern52": PriorSpec("GP, Matern-5/2, lengthscale sqrt(D)/4, noise 0.05", noise_floor=0.05),
+    "matern32-marginal": PriorSpec(
+        "GP, Matern-3/2, log-normal lengthscale, noise 0.001",
+        noise_floor=1e-3,
+        low=-1.0,
+        high=1.0,
+        targets=80,
+        context_per_dim=20,
+    ),
     "step": PriorSpec(
+        "steps from 0 to 1, uniform position",
         noise_floor=0.0,
         low=-1.0,
         high=1.0,
@@ -109,8 +118,8 @@ PRIORS = {
         network={"inputs": "fourier"},
         scaling=Scaling((0.0,), (1.0,), (0.5,), (0.5,)),
     ),
-    "sawtooth": PriorSpec(noise_floor=0.0),
-    "mixture": PriorSpec(noise_floor=0.0),
+    "sawtooth": PriorSpec("sawtooth waves", noise_floor=0.0),
+    "mixture": PriorSpec("SE and Matern-5/2 GPs and sawtooth waves", noise_floor=0.0),
 }
 
 

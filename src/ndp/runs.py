@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ndp import training
 from ndp.checkpoint import write_model
 from ndp.process import NDP
-from ndp.recipes import Recipe, make_model, make_sources, make_validation
+from ndp.recipes import PRIORS, Recipe, make_model, make_sources, make_validation
 from ndp.run_folder import RunFolder
 
 
@@ -132,5 +132,5 @@ def describe(recipe: Recipe) -> str:
     """What a model was trained on, in words."""
     if recipe.data:
         return f"functions of {Path(recipe.data).name}"
-    dims = ", ".join(map(str, recipe.dims))
-    return f"{recipe.prior}, D = {dims}"
+    spec = PRIORS[recipe.prior]
+    return f"{spec.title}; x in [{spec.low:g}, {spec.high:g}]"

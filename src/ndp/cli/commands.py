@@ -1,13 +1,13 @@
 """The command `ndp`. Commands read, call the library and write; what takes long to import is imported where it is used."""
 
 import json
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from ndp.cli.common import read_dims, told_plainly
+from ndp.cli.reproduce import reproduce
 
 app = typer.Typer(
     help="Neural Diffusion Processes: distributions over functions, conditioned on what you observed.",
@@ -16,7 +16,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-reproduce = typer.Typer(help="Figures and tables, one command each.", no_args_is_help=True)
 app.add_typer(reproduce, name="reproduce")
 
 
@@ -36,7 +35,7 @@ def demo(
     from rich.table import Table
 
     console = Console()
-    with _told_plainly(), console.status("Importing torch") as status:
+    with told_plainly(), console.status("Importing torch") as status:
         from ndp.demo import run, shipped_observations
 
         source = context or shipped_observations()
@@ -70,7 +69,7 @@ def sample(
     from rich.markup import escape
 
     console = Console()
-    with _told_plainly(), console.status("Importing torch") as status:
+    with told_plainly(), console.status("Importing torch") as status:
         from ndp.sampling import draw_to_files
 
         status.update(f"Drawing {draws} functions")
@@ -111,14 +110,14 @@ def train(
     from rich.console import Console
 
     console = Console()
-    with _told_plainly():
+    with told_plainly():
         with console.status("Importing torch"):
             from ndp.runs import prepare, train
 
         given = {
             "prior": prior or None,
             "data": str(data) if data else None,
-            "dims": _dims(dim),
+            "dims": read_dims(dim),
             "steps": steps,
             "batch": batch,
             "learning_rate": learning_rate,
@@ -157,6 +156,7 @@ def evaluate(
     shift: Annotated[float, typer.Option(help="Move all inputs by this much, out of the training range.")] = 0.0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    record: Annotated[bool, typer.Option(help="Write the scores into the model's folder as well.")] = False,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of tasks and draws.")] = 1234,
 ) -> None:
     """Score a model against the exact process on the same tasks."""
@@ -164,15 +164,21 @@ def evaluate(
     from rich.table import Table
 
     console = Console()
-    with _told_plainly(), console.status("Importing torch") as status:
+    with told_plainly(), console.status("Importing torch") as status:
         from ndp.evaluation import evaluate_named
 
+        if record and not Path(model).is_dir():
+            raise ValueError(f"--record writes into a model's folder, and {model} is not one")
         results = []
         for result in evaluate_named(
-            model, _dims(dim), tasks=tasks, draws=draws, steps=steps, shift=shift, device=device, seed=seed
+            model, read_dims(dim), tasks=tasks, draws=draws, steps=steps, shift=shift, device=device, seed=seed
         ):
             status.update(f"D = {result.dim} done in {result.seconds:.0f} s")
             results.append(result)
+        if record:
+            from ndp.checkpoint import record_scores
+
+            record_scores(Path(model), [result.as_dict() for result in results])
     if as_json:
         typer.echo(json.dumps([result.as_dict() for result in results], indent=1))
         return
@@ -195,16 +201,6 @@ def evaluate(
     console.print(table)
 
 
-def _dims(text: str) -> tuple[int, ...] | None:
-    """Input dimensions from text such as 1,2,3."""
-    if not text:
-        return None
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(f"--dim takes whole numbers such as 2 or 1,2,3, not {text!r}") from None
-
-
 @app.command()
 def models() -> None:
     """List the models that there are."""
@@ -212,146 +208,19 @@ def models() -> None:
     from rich.table import Table
 
     console = Console()
-    with _told_plainly(), console.status("Importing torch"):
+    with told_plainly(), console.status("Importing torch"):
         from ndp.models import names, shipped
 
         known = shipped()
-    table = Table("name", "trained on", "D", box=None, header_style="bold")
-    for heading in ("net gap to the exact process, nats a point", "size"):
-        table.add_column(heading, justify="right")
+    table = Table("name", "trained on", "D", "nats lost", box=None, header_style="bold")
+    table.add_column("size", justify="right")
     for model in known:
-        gaps = model.about.get("scores", {}).get("net_gap", {})
-        quality = ", ".join(f"D = {dim}: {gap}" for dim, gap in gaps.items()) or "-"
+        scores = [one for one in model.about.get("scores", {}).get("evaluations", []) if one["steps"] == 20]
+        quality = ", ".join(f"{one['net_gap']['mean']:.3f}" for one in scores) or "-"
         dims = ", ".join(map(str, model.input_dims))
         table.add_row(model.name, model.about["trained_on"], dims, quality, f"{model.size / 1e6:.2f} MB")
     if known:
         console.print(table)
+        console.print("nats lost: a point, at each D, to the exact process, by draws in 20 network calls\n")
     without_weights = [name for name in names() if name not in {model.name for model in known}]
     console.print(f"Without weights (exact, or driven by the exact denoiser): {', '.join(without_weights)}")
-
-
-@reproduce.command()
-def choices(
-    kernel: Annotated[str, typer.Option(help="se or matern52.")] = "se",
-    dim: Annotated[str, typer.Option(help="Input dimensions.")] = "1,2",
-    steps: Annotated[int, typer.Option(min=1, help="Training steps of each choice.")] = 4000,
-    batch: Annotated[int, typer.Option(min=1, help="Functions a step.")] = 256,
-    tasks: Annotated[int, typer.Option(min=2, help="Test functions.")] = 256,
-    draws: Annotated[int, typer.Option(min=64, help="Draws a test function.")] = 1024,
-    only: Annotated[str, typer.Option(help="Only choices whose name holds this text.")] = "",
-    out: Annotated[Path, typer.Option(help="Where to write the numbers.")] = Path("results/choices.json"),
-) -> None:
-    """The library's choices of attention, inputs and objective against their alternatives (minutes on a GPU)."""
-    from dataclasses import asdict
-
-    from rich.console import Console
-    from rich.table import Table
-
-    from ndp.files import whole_file
-
-    console = Console()
-    table = Table("D", "choice", box=None, header_style="bold", title=f"{kernel}, {steps} steps", title_justify="left")
-    for heading in ("net gap, nats a point", "error of mean", "ms a step"):
-        table.add_column(heading, justify="right")
-    rows = []
-    with _told_plainly(), console.status("Importing torch") as status:
-        from ndp.experiments.choices import measure, selected
-
-        for choice, dimension in selected(_dims(dim) or (1, 2), only):
-            status.update(f"D = {dimension}: {choice}")
-            one = measure(choice, kernel, dimension, steps, batch, tasks, draws)
-            rows.append(asdict(one))
-            gap, error, speed = str(one.net_gap), f"{one.mean_error:.4f}", f"{one.milliseconds:.2f}"
-            table.add_row(str(dimension), choice, gap, error, speed)
-        with whole_file(out) as temporary:
-            temporary.write_text(json.dumps(rows, indent=1) + "\n")
-    console.print(table)
-
-
-@reproduce.command()
-def timing(
-    model: Annotated[
-        str, typer.Option(help="Name or folder of a trained model of functions of one input.")
-    ] = "matern52",
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
-    repaint_levels: Annotated[int, typer.Option(min=2, help="Levels T of RePaint; the paper's are 500.")] = 500,
-    out: Annotated[Path, typer.Option(help="Where to write the numbers.")] = Path("results/timing.json"),
-) -> None:
-    """Seconds for 64 draws of 100 points after 8 observations, ours and by RePaint (minutes, for RePaint's sake)."""
-    from dataclasses import asdict
-
-    from rich.console import Console
-    from rich.table import Table
-
-    from ndp.files import whole_file
-
-    console = Console()
-    table = Table("64 draws of 100 points", box=None, header_style="bold")
-    for heading in ("calls", "seconds", "RePaint takes"):
-        table.add_column(heading, justify="right")
-    with _told_plainly():
-        with console.status("Importing torch") as status:
-            from ndp.experiments.timing import measure
-
-            timings = []
-            for one in measure(model, threads=threads, repaint_levels=repaint_levels):
-                timings.append(one)
-                status.update(f"{one.method}: {one.seconds:.2f} s; RePaint takes minutes")
-        for one in timings:
-            table.add_row(
-                one.method, str(one.calls), f"{one.seconds:.3f}", f"{timings[-1].seconds / one.seconds:,.0f} x"
-            )
-        with whole_file(out) as temporary:
-            temporary.write_text(json.dumps([asdict(one) for one in timings], indent=1) + "\n")
-    console.print(table)
-
-
-@reproduce.command("closed-form")
-def closed_form(
-    tasks: Annotated[int, typer.Option(min=2, help="Tasks a kernel.")] = 256,
-    quick: Annotated[bool, typer.Option(help="Fewer tasks and settings for what is slow: seconds.")] = False,
-    out: Annotated[Path, typer.Option(help="Where to write the numbers.")] = Path("results/closed-form.json"),
-) -> None:
-    """What each solver, RePaint and the likelihood lose with a perfect denoiser (about 10 minutes on 2 cores)."""
-    from dataclasses import asdict
-
-    from rich.console import Console
-    from rich.table import Table
-
-    from ndp.files import whole_file
-
-    console = Console()
-    results = {}
-    with _told_plainly():
-        for kernel in ("se", "matern52"):
-            with console.status(f"{kernel}: importing torch and measuring"):
-                from ndp.experiments.closed_form import measure
-
-                losses = measure(kernel, num_tasks=tasks, quick=quick)
-            results[kernel] = [asdict(loss) for loss in losses]
-            table = Table(
-                "method", box=None, header_style="bold", title=f"{kernel}, nats a point", title_justify="left"
-            )
-            table.add_column("calls", justify="right")
-            table.add_column("lost", justify="right")
-            for loss in losses:
-                table.add_row(loss.method, str(loss.calls), f"{loss.nats:.5f} ± {loss.standard_error:.5f}")
-            console.print(table)
-        with whole_file(out) as temporary:
-            temporary.write_text(json.dumps(results, indent=1) + "\n")
-    console.print(f"Numbers: [bold]{out}[/]")
-
-
-@contextmanager
-def _told_plainly() -> Iterator[None]:
-    """A mistake in what the user gave is one line, not a traceback."""
-    try:
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("default", UserWarning)
-            yield
-        for word in told:
-            if issubclass(word.category, UserWarning):
-                typer.secho(f"Note: {word.message}", fg=typer.colors.YELLOW, err=True)
-    except (ValueError, OSError, FloatingPointError) as error:
-        typer.secho(f"Error: {error}", fg=typer.colors.RED, err=True)
-        raise typer.Exit(code=2) from None

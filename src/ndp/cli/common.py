@@ -1,0 +1,32 @@
+"""What all commands share: reading options, and telling mistakes plainly."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+
+@contextmanager
+def told_plainly() -> Iterator[None]:
+    """A mistake in what the user gave is one line, not a traceback."""
+    try:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("default", UserWarning)
+            yield
+        for word in told:
+            if issubclass(word.category, UserWarning):
+                typer.secho(f"Note: {word.message}", fg=typer.colors.YELLOW, err=True)
+    except (ValueError, OSError, FloatingPointError) as error:
+        typer.secho(f"Error: {error}", fg=typer.colors.RED, err=True)
+        raise typer.Exit(code=2) from None
+
+
+def read_dims(text: str) -> tuple[int, ...] | None:
+    """Input dimensions from text such as 1,2,3."""
+    if not text:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"--dim takes whole numbers such as 2 or 1,2,3, not {text!r}") from None
