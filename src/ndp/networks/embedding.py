@@ -76,5 +76,11 @@ class Rotation:
         # Rows of features may be several draws of the same tasks.
         rows = features.to(sin.dtype).unflatten(0, (-1, sin.shape[0]))
         first, second = rows.chunk(2, dim=-1)
-        turned = torch.cat([first * self._cos - second * sin, first * sin + second * self._cos], dim=-1)
+        turned = torch.cat(
+            [
+                torch.addcmul(first * self._cos, second, sin, value=-1),
+                torch.addcmul(first * sin, second, self._cos),
+            ],
+            dim=-1,
+        )
         return turned.flatten(0, 1).to(features.dtype)
