@@ -65,12 +65,12 @@ def test_a_wrong_denoiser_loses_the_divergence_of_its_process() -> None:
 def test_the_score_is_the_same_at_every_call_and_named() -> None:
     recipe = Recipe(prior="step", network={"width": 16, "heads": 2, "blocks": 1, "level_width": 8})
     network = make_model(recipe).network
-    checked = make_validation(recipe, CPU)
+    checked = make_validation(recipe, make_model(recipe), CPU)
     assert checked.unit == HELD_OUT_LOSS
-    assert checked(network) == checked(network) == make_validation(recipe, CPU)(network)
-    assert make_validation(Recipe(prior="se"), CPU).unit == NATS_LOST
+    assert checked(network) == checked(network) == make_validation(recipe, make_model(recipe), CPU)(network)
+    assert make_validation(Recipe(prior="se"), make_model(Recipe(prior="se")), CPU).unit == NATS_LOST
 
 
 def test_without_context_all_points_are_targets() -> None:
     recipe = Recipe(prior="se", use_context=False)
-    assert all(batch.num_context == 0 for batch in make_validation(recipe, CPU).tasks)
+    assert all(batch.num_context == 0 for batch in make_validation(recipe, make_model(recipe), CPU).tasks)

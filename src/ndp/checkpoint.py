@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
+import torch
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from safetensors import SafetensorError
-from torch import nn
+from torch import Tensor, nn
 
 from ndp import __version__
+from ndp.baselines.neural_process import NeuralProcess
 from ndp.diffusion.prediction import Prediction
 from ndp.files import whole_file
 from ndp.networks.bidimensional import BiDimensionalAttention
@@ -19,39 +21,47 @@ from ndp.process import NDP
 from ndp.scaling import Scaling
 
 SCHEMA = 1
+NDP_PROCESS, NEURAL_PROCESS = "ndp", "neural_process"
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 _NETWORKS = {"bidimensional": BiDimensionalAttention}
 
 
-def write_model(model: NDP, folder: Path) -> None:
+def write_model(model: NDP | NeuralProcess, folder: Path) -> None:
     """Weights first, then the configuration that vouches for them: a half-written model is never a readable one."""
-    network = model.network
-    kinds = [name for name, kind in _NETWORKS.items() if isinstance(network, kind)]
-    if not kinds:
-        raise ValueError(f"a model made of a {type(network).__name__} has no weights to save")
-    assert isinstance(network, BiDimensionalAttention)
-    weights = {name: tensor.detach().contiguous().cpu() for name, tensor in network.state_dict().items()}
+    described = _describe_neural_process(model) if isinstance(model, NeuralProcess) else _describe_ndp(model)
+    assert isinstance(model.network, nn.Module)
+    weights = {name: tensor.detach().contiguous().cpu() for name, tensor in model.network.state_dict().items()}
     with whole_file(folder / WEIGHTS) as temporary:
         safetensors.torch.save_file(weights, temporary)
         digest = _digest(temporary)
-    config = {
-        "schema": SCHEMA,
-        "library": f"ndp {__version__}",
-        "network": {"kind": kinds[0], **network.config},
+    about = {"weights_sha256": digest, "about": model.about}
+    config = {"schema": SCHEMA, "library": f"ndp {__version__}", **described, **about}
+    with whole_file(folder / CONFIG) as temporary:
+        temporary.write_text(json.dumps(config, indent=1) + "\n")
+
+
+def _describe_ndp(model: NDP) -> dict[str, Any]:
+    network = model.network
+    if not isinstance(network, BiDimensionalAttention):
+        raise ValueError(f"a model made of a {type(network).__name__} has no weights to save")
+    return {
+        "process": NDP_PROCESS,
+        "network": {"kind": "bidimensional", **network.config},
         "prediction": str(model.prediction),
         "noise_floor": model.noise_floor,
         "num_outputs": model.num_outputs,
         "input_dims": model.input_dims,
         "trained_ratios": model.trained_ratios,
         "units": None if model.scaling is None else model.scaling.as_dict(),
-        "weights_sha256": digest,
-        "about": model.about,
     }
-    with whole_file(folder / CONFIG) as temporary:
-        temporary.write_text(json.dumps(config, indent=1) + "\n")
 
 
-def read_model(folder: Path) -> NDP:
+def _describe_neural_process(model: NeuralProcess) -> dict[str, Any]:
+    network = {"kind": str(model.kind), "dim": model.dim, "options": model.options}
+    return {"process": NEURAL_PROCESS, "network": network, "input_dims": model.input_dims}
+
+
+def read_model(folder: Path) -> NDP | NeuralProcess:
     """The model in a folder, checked against what its configuration says."""
     return _build(_read_config(folder / CONFIG), folder / WEIGHTS)
 
@@ -69,7 +79,7 @@ def _cell(evaluation: dict[str, Any]) -> tuple[int, int]:
     return evaluation["dim"], evaluation["steps"]
 
 
-def read_hub_model(model_id: str, options: dict[str, Any]) -> NDP:
+def read_hub_model(model_id: str, options: dict[str, Any]) -> NDP | NeuralProcess:
     """The model of a folder or of a repository on the hub."""
     if Path(model_id).is_dir():
         return read_model(Path(model_id))
@@ -112,7 +122,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _build(config: dict[str, Any], weights: Path) -> NDP:
+def _build(config: dict[str, Any], weights: Path) -> NDP | NeuralProcess:
     if not weights.exists():
         raise ValueError(f"there is no {weights}")
     if _digest(weights) != config.get("weights_sha256"):
@@ -122,6 +132,8 @@ def _build(config: dict[str, Any], weights: Path) -> NDP:
     try:
         tensors = safetensors.torch.load_file(weights)
         options = dict(config["network"])
+        if config.get("process", NDP_PROCESS) == NEURAL_PROCESS:
+            return _build_neural_process(config, tensors)
         network: nn.Module = _NETWORKS[options.pop("kind")](**options)
         network.load_state_dict(tensors)
         scaling = config["units"]
@@ -137,6 +149,14 @@ def _build(config: dict[str, Any], weights: Path) -> NDP:
         )
     except (SafetensorError, KeyError, TypeError, RuntimeError) as error:
         raise ValueError(f"the model of {weights} does not fit its configuration: {error}") from error
+
+
+def _build_neural_process(config: dict[str, Any], tensors: dict[str, Tensor]) -> NeuralProcess:
+    with torch.random.fork_rng(devices=[]):  # random weights are made first, and must not disturb the caller
+        process = NeuralProcess(**config["network"], about=config["about"])
+    process.network.load_state_dict(tensors)
+    process.network.requires_grad_(False)
+    return process
 
 
 def _digest(path: Path) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import gpytorch
 
+from ndp.baselines.neural_process import NeuralProcess
 from ndp.checkpoint import read_config, read_hub_model, read_model
 from ndp.diffusion.oracle import GPOracle
 from ndp.gp import GP, ScaledToDimension
@@ -59,7 +60,7 @@ def shipped() -> list[Shipped]:
     ]
 
 
-def load(name: str) -> GP | NDP:
+def load(name: str) -> GP | NDP | NeuralProcess:
     """A model by its name, from the folder of a run or of saved weights, or from the Hugging Face hub (`owner/name`)."""
     family, _, kernel = name.partition("-")
     if family == "gp" and kernel in _KERNELS:

@@ -183,7 +183,10 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
     def _from_pretrained(cls, *, model_id: str, **options: Any) -> "NDP":
         from ndp.checkpoint import read_hub_model
 
-        return read_hub_model(model_id, options)
+        model = read_hub_model(model_id, options)
+        if not isinstance(model, cls):
+            raise ValueError(f"{model_id} holds a {type(model).__name__}, not an NDP; load it with ndp.load")
+        return model
 
     def _prior(self, x: Array) -> "NDPPosterior":
         inputs = read_inputs(x, input_dims=self.input_dims, device=self.device)

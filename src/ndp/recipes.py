@@ -8,6 +8,8 @@ from typing import Any
 import gpytorch
 import torch
 
+from ndp.baselines.architectures import Kind
+from ndp.baselines.neural_process import HeldOutLikelihood, NeuralProcess
 from ndp.diffusion.levels import cosine, ratio
 from ndp.diffusion.objective import LARGEST_RATIO, SMALLEST_RATIO, Error
 from ndp.diffusion.prediction import Prediction
@@ -17,7 +19,7 @@ from ndp.networks.bidimensional import BiDimensionalAttention
 from ndp.priors.hierarchical import HierarchicalGP, log_normal_lengthscale
 from ndp.priors.mixture import Mixture
 from ndp.priors.sawtooth import Sawtooth
-from ndp.priors.source import Source, Synthetic
+from ndp.priors.source import EqualContext, Source, Synthetic
 from ndp.priors.step import Step
 from ndp.priors.table import Functions, TableSource, read_functions, scaled, scaling_of, split
 from ndp.process import NDP
@@ -25,16 +27,23 @@ from ndp.scaling import Scaling
 from ndp.typing import Prior
 from ndp.validation import Validation
 
+NDP_MODEL = "ndp"
+MODELS = (NDP_MODEL, *Kind)
+# What the package of the neural processes trains them with, where a user does not say otherwise.
+NEURAL_PROCESS_SETTINGS: dict[str, Any] = {"learning_rate": 3e-4, "batch": 32, "steps": 30_000}
+
 
 @dataclass(frozen=True)
 class Recipe:
     """What to learn, with which network, and how."""
 
+    # An NDP, or one of the neural processes that it is compared with.
+    model: str = NDP_MODEL
     # What: the name of a prior and the input dimensions to train it at, or a table of functions.
     prior: str = ""
     data: str = ""
     dims: tuple[int, ...] = (1,)
-    # The network: arguments of BiDimensionalAttention.
+    # The network: arguments of BiDimensionalAttention, or of the neural process's constructor.
     network: dict[str, Any] = field(default_factory=dict)
     # The objective. `schedule` 0 draws continuous levels; a number T draws from the paper's cosine schedule of T steps.
     prediction: Prediction = Prediction.V
@@ -60,6 +69,10 @@ class Recipe:
         for name in ("steps", "batch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.model not in MODELS:
+            raise ValueError(f"there is no model named {self.model!r}; there are: {', '.join(MODELS)}")
+        if self.model != NDP_MODEL and (self.data or len(self.dims) != 1):
+            raise ValueError(f"{self.model} is trained on a prior, at one number of input dimensions")
         if not self.dims or min(self.dims) < 1:
             raise ValueError(f"dims must be whole numbers of at least 1, not {self.dims}")
 
@@ -72,7 +85,7 @@ class Recipe:
         unknown = sorted(set(values) - known)
         if unknown:
             raise ValueError(f"a recipe has no setting {unknown[0]!r}; it has: {', '.join(sorted(known))}")
-        made = dict(values)
+        made = dict(values) if values.get("model", NDP_MODEL) == NDP_MODEL else NEURAL_PROCESS_SETTINGS | values
         if "dims" in made:
             made["dims"] = tuple(made["dims"])
         if "prediction" in made:
@@ -152,6 +165,9 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
         return [TableSource(scaled(functions, scaling_of(functions)))]
     spec = PRIORS[recipe.prior]
     prior = make_prior(recipe.prior, device)
+    if recipe.model != NDP_MODEL:
+        (dim,) = recipe.dims
+        return [EqualContext(Synthetic(prior, dim, spec.low, spec.high, spec.targets, spec.context_per_dim * dim))]
     return [
         Synthetic(
             prior if spec.scaling is None else Standardised(prior, spec.scaling),
@@ -167,9 +183,11 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
     ]
 
 
-def make_validation(recipe: Recipe, device: torch.device) -> Validation:
+def make_validation(recipe: Recipe, model: NDP | NeuralProcess, device: torch.device) -> Validation | HeldOutLikelihood:
     """Held-out functions of a table, or draws of the prior that training does not meet."""
     sources = make_sources(recipe, device)
+    if isinstance(model, NeuralProcess):
+        return HeldOutLikelihood.of(model, sources[0], device)
     if recipe.data:
         trained_on, held_out = functions_of(recipe)
         sources = [TableSource(scaled(held_out, scaling_of(trained_on)))]
@@ -203,8 +221,17 @@ def trained_ratios(recipe: Recipe) -> tuple[float, float]:
     return ratios[-1].item(), ratios[0].item()
 
 
-def make_model(recipe: Recipe) -> NDP:
+def make_model(recipe: Recipe) -> NDP | NeuralProcess:
     """The untrained model of a recipe; its weights are a function of the seed."""
+    if recipe.model == NDP_MODEL:
+        return make_ndp(recipe)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        return NeuralProcess(recipe.model, recipe.dims[0], options=recipe.network)
+
+
+def make_ndp(recipe: Recipe) -> NDP:
+    """The untrained NDP of a recipe."""
     options: dict[str, Any] = {}
     if recipe.data:
         functions, _ = functions_of(recipe)

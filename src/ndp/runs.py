@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ndp import training
+from ndp.baselines.neural_process import NeuralProcess
 from ndp.checkpoint import write_model
 from ndp.process import NDP
 from ndp.recipes import PRIORS, Recipe, make_model, make_sources, make_validation
@@ -28,12 +29,12 @@ def train(
     save_every: int = 2000,
     validate_every: int = 2000,
     time_limit: float = math.inf,
-) -> tuple[NDP, training.Speed]:
+) -> tuple[NDP | NeuralProcess, training.Speed]:
     """Start or resume the run of a folder; the model is saved at its end, and its state on the way."""
     fabric.launch()
     model = make_model(recipe)
     sources = make_sources(recipe, fabric.device)
-    validation = make_validation(recipe, fabric.device)
+    validation = make_validation(recipe, model, fabric.device)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

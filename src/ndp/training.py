@@ -8,7 +8,8 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -17,13 +18,13 @@ from jaxtyping import Bool, Float
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from ndp.baselines.neural_process import NeuralProcess
 from ndp.diffusion.levels import cosine
 from ndp.diffusion.objective import denoising_loss, draw_levels, draw_levels_from, hold_context
 from ndp.priors.source import Source
 from ndp.process import NDP
 from ndp.recipes import Recipe
 from ndp.run_folder import RunFolder, TrainingState
-from ndp.typing import Network
 
 CHUNK = 32  # steps whose functions are drawn together: one large batched Cholesky instead of many small ones
 
@@ -59,17 +60,18 @@ class StepInputs:
     eps: Float[Tensor, "B N P"]
     mask: Bool[Tensor, "B N"]
     num_context: int
+    step: int  # the number of the step, for a loss that draws noise of its own
 
     def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         return self.x, self.y0, self.level, self.eps, self.mask
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "StepInputs":
         x, y0, level, eps, mask = (change(t) for t in self.tensors())
-        return StepInputs(x, y0, level, eps, mask, self.num_context)
+        return StepInputs(x, y0, level, eps, mask, self.num_context, self.step)
 
 
 def fit(
-    model: NDP,
+    model: NDP | NeuralProcess,
     sources: list[Source],
     recipe: Recipe,
     *,
@@ -78,20 +80,26 @@ def fit(
     save_every: int = 2000,
     report: Callable[[Progress], None] = lambda progress: None,
     report_every: int = 50,
-    validate: Callable[[Network], float] | None = None,
+    validate: Callable[[Any], float] | None = None,
     validate_every: int = 2000,
     time_limit: float = math.inf,
 ) -> Speed:
     """Train `model` in place; afterwards it holds the averaged weights, which is what `validate` scores on the way.
+
+    A neural process is trained on one device, and as it is: neither compiled nor captured.
 
     Resumes from `folder` where it holds a state. Ctrl-C saves a state and stops. `time_limit` in seconds ends the run early,
     with the learning rate brought to zero by then.
     """
     fabric = fabric or Fabric(accelerator="auto", devices=1)
     device = fabric.device
-    assert isinstance(model.network, nn.Module)
-    raw = model.network.to(device).requires_grad_(True)
-    on_graph = device.type == "cuda" and fabric.world_size == 1
+    raw: Any = model.network
+    assert isinstance(raw, nn.Module)
+    raw.to(device).requires_grad_(True)
+    own_loss = isinstance(model, NeuralProcess)
+    if own_loss and fabric.world_size > 1:
+        raise ValueError(f"a {type(model).__name__} is trained on one device")
+    on_graph = device.type == "cuda" and fabric.world_size == 1 and not own_loss
     optimizer = torch.optim.AdamW(
         raw.parameters(),
         lr=torch.tensor(recipe.learning_rate, device=device) if on_graph else recipe.learning_rate,
@@ -103,9 +111,14 @@ def fit(
     start = 0
     if folder is not None and (state := folder.load_state(device)) is not None:
         start = _restore(state, raw, optimizer, average)
-    compiled: Any = torch.compile(raw, dynamic=False) if on_graph else raw
-    network, optimizer = fabric.setup(compiled, optimizer)
-    update = Update(network, optimizer, average, recipe, fabric, on_graph=on_graph)
+    loss_of: Callable[[StepInputs], Tensor]
+    if not isinstance(model, NeuralProcess):
+        compiled: Any = torch.compile(raw, dynamic=False) if on_graph else raw
+        network, optimizer = fabric.setup(compiled, optimizer)
+        loss_of = partial(_denoising_loss, network, recipe)
+    else:
+        loss_of, optimizer = partial(model.loss, raw), fabric.setup_optimizers(optimizer)  # type: ignore[assignment]
+    update = Update(loss_of, optimizer, average, recipe, fabric, on_graph=on_graph)
     draw = _Drawing(sources, recipe, device, fabric.global_rank)
 
     began = time.monotonic()
@@ -161,7 +174,7 @@ class Update:
 
     def __init__(
         self,
-        network: nn.Module,
+        loss: Callable[[StepInputs], Float[Tensor, "B"]],
         optimizer: torch.optim.Optimizer,
         average: list[Tensor],
         recipe: Recipe,
@@ -169,7 +182,7 @@ class Update:
         *,
         on_graph: bool,
     ) -> None:
-        self._network, self._optimizer, self._average = network, optimizer, average
+        self._loss, self._optimizer, self._average = loss, optimizer, average
         self._recipe, self._fabric, self._on_graph = recipe, fabric, on_graph
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self._new_share = torch.zeros((), device=fabric.device)
@@ -196,14 +209,7 @@ class Update:
     def _run(self, inputs: StepInputs) -> Tensor:
         for parameter in self._parameters:
             parameter.grad = None
-        loss = denoising_loss(
-            self._network,  # type: ignore[arg-type]
-            *inputs.tensors()[:4],
-            mask=inputs.mask,
-            num_context=inputs.num_context,
-            prediction=self._recipe.prediction,
-            error=self._recipe.error,
-        ).mean()
+        loss = self._loss(inputs).mean()
         self._fabric.backward(loss)
         torch.nn.utils.clip_grad_norm_(self._parameters, self._recipe.clip)
         self._optimizer.step()
@@ -253,6 +259,17 @@ class Update:
             tensor.copy_(value)
 
 
+def _denoising_loss(network: Any, recipe: Recipe, inputs: StepInputs) -> Float[Tensor, "B"]:
+    return denoising_loss(
+        network,
+        *inputs.tensors()[:4],
+        mask=inputs.mask,
+        num_context=inputs.num_context,
+        prediction=recipe.prediction,
+        error=recipe.error,
+    )
+
+
 class _Drawing:
     """The inputs of every step, drawn a chunk of steps at a time."""
 
@@ -274,10 +291,10 @@ class _Drawing:
             level = draw_levels_from(self._schedule, CHUNK * recipe.batch, generator=generator)
         levels = hold_context(level, x.shape[1], num_context, generator=generator, noisy_share=recipe.noisy_share)
         eps = torch.randn(y.shape, generator=generator, device=generator.device)
-        everything = StepInputs(x.float(), y.float(), levels.float(), eps, mask, num_context)
+        everything = StepInputs(x.float(), y.float(), levels.float(), eps, mask, num_context, step=0)
         for index in range(skip, CHUNK):
             rows = slice(index * recipe.batch, (index + 1) * recipe.batch)
-            yield everything.map(itemgetter(rows))
+            yield replace(everything.map(itemgetter(rows)), step=number * CHUNK + index)
 
 
 def seed_of(seed: int, rank: int, chunk: int) -> int:
@@ -291,13 +308,13 @@ def schedule(recipe: Recipe, step: int, done: float) -> float:
     return recipe.learning_rate * warmed * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
 
 
-def _score(validate: Callable[[Network], float], network: nn.Module, average: list[Tensor]) -> float:
+def _score(validate: Callable[[Any], float], network: nn.Module, average: list[Tensor]) -> float:
     """The score of the averaged weights, which take the place of the trained ones for that moment."""
     parameters = [p.detach() for p in network.parameters()]
     kept = [p.clone() for p in parameters]
     try:
         torch._foreach_copy_(parameters, average)
-        return validate(network)  # type: ignore[arg-type]
+        return validate(network)
     finally:
         torch._foreach_copy_(parameters, kept)
 

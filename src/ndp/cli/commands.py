@@ -84,6 +84,9 @@ def train(
     prior: Annotated[
         str, typer.Option(help="Prior to learn: se, matern52, matern32-marginal, step, sawtooth, mixture.")
     ] = "",
+    model: Annotated[
+        str, typer.Option(help="What to train: ndp, or to compare with it gnp, convcnp, convnp, anp, np.")
+    ] = "",
     data: Annotated[
         Path | None,
         typer.Option(help="Table of your own functions instead: CSV, Parquet or NPZ with task, x1 to xD, y."),
@@ -115,6 +118,7 @@ def train(
             from ndp.runs import prepare, train
 
         given = {
+            "model": model or None,
             "prior": prior or None,
             "data": str(data) if data else None,
             "dims": read_dims(dim),

@@ -10,7 +10,7 @@ from ndp.diffusion.objective import Error
 from ndp.diffusion.prediction import Prediction
 from ndp.evaluation import Number, evaluate
 from ndp.models import regression_gp
-from ndp.recipes import Recipe, make_model, make_sources
+from ndp.recipes import Recipe, make_ndp, make_sources
 from ndp.training import fit
 
 OURS = "ours: summed logits, rotary, separate context, v with L2"
@@ -45,7 +45,7 @@ def measure(choice: str, kernel: str, dim: int, steps: int, batch: int, tasks: i
     torch.set_float32_matmul_precision("high")
     recipe = Recipe(prior=kernel, dims=(dim,), steps=steps, batch=batch, **CHOICES[choice])
     fabric = Fabric(accelerator="auto", devices=1)
-    model = make_model(recipe)
+    model = make_ndp(recipe)
     speed = fit(model, make_sources(recipe, fabric.device), recipe, fabric=fabric)
     result = evaluate(model, regression_gp(kernel), dim=dim, tasks=tasks, draws=draws, steps=20, ode_tasks=0)
     return Outcome(choice, dim, steps, result.net_gap, result.mean_error, speed.step)

@@ -72,6 +72,23 @@ class Synthetic:
         return Batch(x, y, mask, self.most_context, torch.ones_like(mask))
 
 
+@final
+@dataclass(frozen=True)
+class EqualContext:
+    """Tasks of a source that all have the same number of context points, at least one, for networks without masks."""
+
+    source: Source
+
+    def draw(self, tasks: int, *, generator: torch.Generator) -> Batch:
+        batch = self.source.draw(tasks, generator=generator)
+        if not bool(batch.real.all()):
+            raise ValueError("a context of equal size needs functions that are known at every point")
+        places = batch.num_context
+        size = int(torch.randint(1, places + 1, (), generator=generator, device=generator.device))
+        x, y, real = (torch.cat([t[:, :size], t[:, places:]], dim=1) for t in (batch.x, batch.y, batch.real))
+        return Batch(x, y, real, size, real)
+
+
 def fill(tasks: int, least: int, most: int, generator: torch.Generator) -> Bool[Tensor, "{tasks} {most}"]:
     """Which of `most` places hold a point: a number uniform in least..most, from the front."""
     size = torch.randint(least, most + 1, (tasks, 1), generator=generator, device=generator.device)

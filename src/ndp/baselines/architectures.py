@@ -1,0 +1,64 @@
+"""The architectures of the package `neuralprocesses`, each as its authors recommend it."""
+
+import warnings
+from enum import StrEnum
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class Kind(StrEnum):
+    """`GNP` predicts a joint Gaussian, `CONVCNP` independent ones; the others average over a latent variable."""
+
+    GNP = "gnp"
+    CONVCNP = "convcnp"
+    CONVNP = "convnp"
+    ANP = "anp"
+    NP = "np"
+
+    @property
+    def latent(self) -> bool:
+        return self in (Kind.CONVNP, Kind.ANP, Kind.NP)
+
+
+# A grid of the inputs is what convolutions need, and what makes them dear in more dimensions.
+_GRIDS: dict[int, dict[str, Any]] = {
+    1: {"points_per_unit": 64, "unet_channels": (64,) * 6},
+    2: {"points_per_unit": 8, "unet_channels": (64,) * 4},
+    3: {"points_per_unit": 4, "unet_channels": (32,) * 3},
+}
+
+
+def construct(kind: Kind, dim: int, options: dict[str, Any]) -> nn.Module:
+    """An untrained network with all of its parameters; `options` go to the package's own constructor."""
+    nps = package()
+    made: dict[str, Any] = {"dim_x": dim, "dim_y": 1, "likelihood": "lowrank" if kind is Kind.GNP else "het"}
+    if kind in (Kind.CONVCNP, Kind.CONVNP):
+        if dim not in _GRIDS or (kind is Kind.CONVNP and dim == 3):
+            raise ValueError(f"{kind} is infeasible for {dim} input dimensions: it convolves over a grid of them")
+        made |= _GRIDS[dim] | ({"dim_lv": 16} if kind.latent else {})
+        network = nps.construct_convgnp(**(made | options))
+    else:
+        made |= {"dim_lv": 128} if kind.latent else {}
+        maker = nps.construct_agnp if kind is Kind.ANP else nps.construct_gnp
+        network = maker(**(made | options))
+    # Parameters come into being at the first call.
+    x, y = torch.zeros(1, dim, 2), torch.zeros(1, 1, 2)
+    with torch.no_grad():
+        nps.elbo(torch.Generator().manual_seed(0), network, x, y, x, y)
+    return network
+
+
+def package() -> Any:
+    """The package `neuralprocesses`, or a word on how to get it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            import lab.torch  # noqa: F401
+            import neuralprocesses.torch as nps
+    except ImportError as error:
+        raise ValueError(
+            "neural processes need the extra `baselines`: pip install 'neural-diffusion-processes[baselines]'"
+        ) from error
+    return nps
