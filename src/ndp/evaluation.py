@@ -74,17 +74,17 @@ def evaluate(
     """Score `model` against the exact `gp`: 1 to 10 D context points and 50 targets in [-2, 2]^D (moved by `shift`)."""
     began = time.monotonic()
     source = Synthetic(gp, dim=dim, most_context=10 * dim, least_context=1)
-    batch = _on(model.device, source.draw(tasks, generator=torch.Generator().manual_seed(seed)))
+    batch = source.draw(tasks, generator=torch.Generator().manual_seed(seed)).to(model.device)
     gp = gp.to(model.device)
     generator = torch.Generator(model.device).manual_seed(seed)
     fast = model.compiled() if model.device.type == "cuda" else model
-    pieces = [_score(fast, gp, piece, draws, steps, shift, generator) for piece in _split(batch, 32)]
+    pieces = [_score(fast, gp, piece, draws, steps, shift, generator) for piece in batch.split(32)]
     exact, model_fitted, exact_fitted = (torch.cat([p[i] for p in pieces]) for i in range(3))
     error = torch.cat([p[3] for p in pieces])
     inside = torch.cat([p[4] for p in pieces], dim=1)
     ode = None
     if ode_tasks:
-        few = _rows(batch, slice(0, ode_tasks))
+        few = batch.rows(slice(0, ode_tasks))
         ode = Number.of(_ode_gap(model, gp, few, shift))
     return Evaluation(
         dim=dim,
@@ -132,17 +132,23 @@ def evaluate_named(
         )
 
 
+def given(process: Any, batch: Batch) -> Any:
+    """The posterior of a process given the contexts of a batch."""
+    x, y, mask = batch.context
+    return process.condition(x, y, mask=mask)
+
+
 def _score(
     model: NDP, gp: GP, batch: Batch, draws: int, steps: int, shift: float, generator: torch.Generator
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Per task: exact, model and exact through the estimator (nats a point), error of the mean, and what is covered."""
-    context, x, y = _parts(batch)
-    posterior = gp.condition(*context[:2], mask=context[2])
+    x, y = batch.targets
+    posterior = given(gp, batch)
     points = x.shape[1]
     exact = torch.as_tensor(posterior.log_prob(x, y)) / points
     drawn_exactly = torch.as_tensor(posterior.sample(x, draws, generator=generator))
     exact_fitted = fitted_gaussian_log_prob(drawn_exactly, y) / points
-    ours = model.condition(context[0] + shift, context[1], mask=context[2])
+    ours = given(model, batch.shifted(shift))
     drawn = torch.as_tensor(ours.sample(x + shift, draws, steps=steps, generator=generator)).double()
     model_fitted = fitted_gaussian_log_prob(drawn, y) / points
     mean = torch.as_tensor(posterior.moments(x).mean)
@@ -154,25 +160,7 @@ def _score(
 
 
 def _ode_gap(model: NDP, gp: GP, batch: Batch, shift: float) -> Float[Tensor, "B"]:
-    context, x, y = _parts(batch)
-    exact = torch.as_tensor(gp.condition(*context[:2], mask=context[2]).log_prob(x, y))
-    ours = model.condition(context[0] + shift, context[1], mask=context[2]).log_prob(x + shift, y)
+    x, y = batch.targets
+    exact = torch.as_tensor(given(gp, batch).log_prob(x, y))
+    ours = given(model, batch.shifted(shift)).log_prob(x + shift, y)
     return (exact - torch.as_tensor(ours)) / x.shape[1]
-
-
-def _parts(batch: Batch) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor, Tensor]:
-    cut = batch.num_context
-    return (batch.x[:, :cut], batch.y[:, :cut], batch.mask[:, :cut]), batch.x[:, cut:], batch.y[:, cut:]
-
-
-def _on(device: torch.device, batch: Batch) -> Batch:
-    x, y, mask, real = (t.to(device) for t in (batch.x, batch.y, batch.mask, batch.real))
-    return Batch(x, y, mask, batch.num_context, real)
-
-
-def _rows(batch: Batch, rows: slice) -> Batch:
-    return Batch(batch.x[rows], batch.y[rows], batch.mask[rows], batch.num_context, batch.real[rows])
-
-
-def _split(batch: Batch, size: int) -> list[Batch]:
-    return [_rows(batch, slice(start, start + size)) for start in range(0, len(batch.x), size)]

@@ -29,6 +29,14 @@ from ndp.validation import Validation
 
 NDP_MODEL = "ndp"
 MODELS = (NDP_MODEL, *Kind)
+# The paper's NDP, in every choice that it states; its posteriors are RePaint's. As a model it is named ndp-paper.
+PAPER_SETTINGS: dict[str, Any] = {
+    "network": {"attention": "per_dimension", "inputs": "raw", "context": "full", "counts_neighbours": False},
+    "prediction": "eps",
+    "error": "l1",
+    "schedule": 500,
+    "use_context": False,
+}
 # What the package of the neural processes trains them with, where a user does not say otherwise.
 NEURAL_PROCESS_SETTINGS: dict[str, Any] = {"learning_rate": 3e-4, "batch": 32, "steps": 30_000}
 
@@ -85,7 +93,14 @@ class Recipe:
         unknown = sorted(set(values) - known)
         if unknown:
             raise ValueError(f"a recipe has no setting {unknown[0]!r}; it has: {', '.join(sorted(known))}")
-        made = dict(values) if values.get("model", NDP_MODEL) == NDP_MODEL else NEURAL_PROCESS_SETTINGS | values
+        made = dict(values)
+        match made.get("model", NDP_MODEL):
+            case "ndp":
+                pass
+            case "ndp-paper":
+                made = PAPER_SETTINGS | made | {"model": NDP_MODEL}
+            case _:
+                made = NEURAL_PROCESS_SETTINGS | made
         if "dims" in made:
             made["dims"] = tuple(made["dims"])
         if "prediction" in made:
@@ -179,7 +194,11 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
             most_context=spec.context_per_dim * dim,
         )
         for dim in recipe.dims
-        for targets, least in ((spec.targets, None), (max(spec.most_targets // dim, spec.targets), 1))
+        for targets, least in (
+            ((spec.targets, None), (max(spec.most_targets // dim, spec.targets), 1))
+            if recipe.use_context
+            else ((spec.targets, None),)  # as in the paper
+        )
     ]
 
 

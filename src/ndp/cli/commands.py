@@ -85,7 +85,7 @@ def train(
         str, typer.Option(help="Prior to learn: se, matern52, matern32-marginal, step, sawtooth, mixture.")
     ] = "",
     model: Annotated[
-        str, typer.Option(help="What to train: ndp, or to compare with it gnp, convcnp, convnp, anp, np.")
+        str, typer.Option(help="What to train: ndp; or to compare with it ndp-paper, gnp, convcnp, convnp, anp, np.")
     ] = "",
     data: Annotated[
         Path | None,

@@ -50,6 +50,59 @@ def choices(
 
 
 @reproduce.command()
+def regression(
+    models: Annotated[
+        Path, typer.Option(help="Folder of trained models, named like gnp-se-1; the NDPs that ship need none.")
+    ] = Path("runs/regression"),
+    kernel: Annotated[str, typer.Option(help="se, matern52, or both with a comma.")] = "se,matern52",
+    dim: Annotated[str, typer.Option(help="Input dimensions.")] = "1,2,3",
+    rows: Annotated[str, typer.Option(help="Only rows whose name holds this text.")] = "",
+    shift: Annotated[float, typer.Option(help="Move all inputs: 4 tests on [2, 6] instead of [-2, 2].")] = 0.0,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    quick: Annotated[bool, typer.Option(help="Few tasks, no RePaint: minutes on 2 cores.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder to write into.")] = Path("results"),
+) -> None:
+    """The paper's log-likelihood table, all rows on the same functions (about an hour with a GPU for RePaint's sake)."""
+    from dataclasses import asdict
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from ndp.files import whole_file
+
+    console = Console()
+    with told_plainly(), console.status("Importing torch") as status:
+        from ndp.experiments.regression import ROWS, Settings, as_markdown, measure, picture
+
+        settings = Settings(device=device)
+        if quick:
+            settings = Settings(tasks=8, draws=(128,), steps=10, density_tasks=4, repaint_levels=20, device=device)
+        kernels = kernel.split(",")
+        scores = []
+        for one_kernel in kernels:
+            for one_dim in read_dims(dim) or (1, 2, 3):
+                for row in (row for row in ROWS if rows in row):
+                    status.update(f"{one_kernel}, D = {one_dim}: {row}")
+                    for score in measure(row, one_kernel, one_dim, settings, models=models, shift=shift):
+                        scores.append(score)
+            status.update(f"{one_kernel}: drawing the figure")
+            picture(out / f"regression-{one_kernel}.png", one_kernel, models=models)
+        with whole_file(out / "regression.json") as temporary:
+            temporary.write_text(json.dumps([asdict(score) for score in scores], indent=1) + "\n")
+        with whole_file(out / "regression.md") as temporary:
+            temporary.write_text(as_markdown(scores))
+    table = Table("kernel", "D", "row", "by", box=None, header_style="bold")
+    for heading in ("nats a point", "gap to the exact GP", "calls", "ms a draw"):
+        table.add_column(heading, justify="right")
+    for s in scores:
+        speed = "" if s.seconds_per_draw is None else f"{1e3 * s.seconds_per_draw:.3g}"
+        cells = (s.kernel, str(s.dim), s.row, s.estimator, str(s.log_prob), str(s.gap), str(s.calls or ""), speed)
+        table.add_row(*cells)
+    console.print(table)
+    console.print(f"Numbers, table and figures: [bold]{out}/regression*[/]")
+
+
+@reproduce.command()
 def timing(
     model: Annotated[
         str, typer.Option(help="Name or folder of a trained model of functions of one input.")

@@ -1,5 +1,6 @@
 """Where tasks come from: batches of functions, drawn fresh, in the layout that training and evaluation share."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, final, runtime_checkable
 
@@ -22,6 +23,36 @@ class Batch:
     mask: Bool[Tensor, "B N"]
     num_context: int
     real: Bool[Tensor, "B N"]  # where there is a function value at all, in use or not
+
+    @property
+    def context(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Inputs, values and mask of the context's places."""
+        return tuple(t[:, : self.num_context] for t in (self.x, self.y, self.mask))  # type: ignore[return-value]
+
+    @property
+    def targets(self) -> tuple[Tensor, Tensor]:
+        """Inputs and values of the targets."""
+        return self.x[:, self.num_context :], self.y[:, self.num_context :]
+
+    def rows(self, rows: slice) -> "Batch":
+        """Some of the tasks."""
+        return self._map(lambda t: t[rows])
+
+    def split(self, size: int) -> "list[Batch]":
+        """The tasks in pieces of at most `size`."""
+        return [self.rows(slice(start, start + size)) for start in range(0, len(self.x), size)]
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same tasks on another device."""
+        return self._map(lambda t: t.to(device))
+
+    def shifted(self, by: float) -> "Batch":
+        """The same functions with every input moved."""
+        return replace(self, x=self.x + by)
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        x, y, mask, real = (change(t) for t in (self.x, self.y, self.mask, self.real))
+        return Batch(x, y, mask, self.num_context, real)
 
     def without_context(self) -> "Batch":
         """The same functions with all of their points as targets."""
