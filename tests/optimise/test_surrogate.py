@@ -105,19 +105,27 @@ BOUNDS = torch.tensor([[-1.0, -1.0], [1.0, 1.0]], dtype=torch.float64)
 
 @pytest.mark.filterwarnings("ignore:Optimization failed")  # of a line search that can do no better: scipy says ABNORMAL
 @pytest.mark.parametrize("name", ["qLogEI", "qLogNEI", "qUCB"])
-def test_acquisitions_find_the_maximum(name: str) -> None:
-    """After 20 observations of a bowl, the point that BoTorch asks for is near its top."""
+def test_acquisitions_are_maximised_by_gradients(name: str) -> None:
+    """What `optimize_acqf` finds is better than the best of a grid; by an upper bound with no width, it is the bowl's top."""
+    torch.manual_seed(0)  # which BoTorch takes its starting points from
     x, y = data(20)
     model = NDPModel(process(noise=0.05)[0], x, y, bounds=BOUNDS)
+    sampler = IIDNormalSampler(torch.Size((64,)), seed=0)
     acquisition = {
-        "qLogEI": lambda: qLogExpectedImprovement(model, best_f=y.max()),
-        "qLogNEI": lambda: qLogNoisyExpectedImprovement(model, X_baseline=x, prune_baseline=False, cache_root=False),
-        "qUCB": lambda: qUpperConfidenceBound(model, beta=0.01),
+        "qLogEI": lambda: qLogExpectedImprovement(model, best_f=y.max(), sampler=sampler),
+        "qLogNEI": lambda: qLogNoisyExpectedImprovement(
+            model, X_baseline=x, prune_baseline=False, cache_root=False, sampler=sampler
+        ),
+        "qUCB": lambda: qUpperConfidenceBound(model, beta=0.01, sampler=sampler),
     }[name]()
-    options = {"batch_limit": 4, "maxiter": 12}
-    found, value = optimize_acqf(acquisition, BOUNDS, q=1, num_restarts=2, raw_samples=16, options=options)
-    assert (found - 0.3).abs().max() < 0.35
-    assert torch.isfinite(value)
+    options = {"batch_limit": 4, "maxiter": 25}
+    found, value = optimize_acqf(acquisition, BOUNDS, q=1, num_restarts=3, raw_samples=32, options=options)
+    axis = torch.linspace(-1, 1, 9, dtype=torch.float64)
+    with torch.no_grad():
+        grid = acquisition(torch.cartesian_prod(axis, axis)[:, None])
+    assert value.item() >= grid.max().item() - 0.05
+    if name == "qUCB":
+        assert (found - 0.3).abs().max() < 0.2
 
 
 def test_a_batch_with_a_pending_point_is_worth_what_it_adds() -> None:
