@@ -118,8 +118,10 @@ def evaluate_named(
 ) -> Iterator[Evaluation]:
     """Evaluate a model by its name at each number of input dimensions, against the process that it was trained on."""
     model = load(name)
-    if not isinstance(model, NDP):
+    if isinstance(model, GP):
         raise ValueError(f"{name} is exact; there is nothing to compare it with")
+    if not isinstance(model, NDP):
+        raise ValueError(f"{name} is a neural process; ndp reproduce regression scores those")
     prior = model.about.get("recipe", {}).get("prior")
     if prior not in ("se", "matern52"):
         raise ValueError(f"{name} was not trained on a process with an exact posterior (se, matern52)")

@@ -1,1 +1,1 @@
-"""Bayesian optimisation with a process that needs no fitting. It needs the extra `botorch`."""
+"""Bayesian optimisation with a process that needs no fitting. `surrogate` needs the extra `botorch`."""

@@ -1,0 +1,64 @@
+"""What an optimisation has evaluated so far, on disk from the moment it is known."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+
+@dataclass
+class History:
+    """Points and their values in the order of evaluation; a value of NaN is an evaluation that failed.
+
+    With a `path` every evaluation is appended to that file (one JSON object a line) as soon as it is told, and a file that is
+    already there is gone on with.
+    """
+
+    path: Path | None = None
+    x: list[list[float]] = field(default_factory=list)
+    y: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.path is None or not self.path.exists():
+            return
+        for number, line in enumerate(self.path.read_text().splitlines(), start=1):
+            try:
+                entry = json.loads(line)
+                x, y = [float(v) for v in entry["x"]], entry["y"]
+            except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"line {number} of {self.path} is not an evaluation: {error}") from error
+            self.x.append(x)
+            self.y.append(math.nan if y is None else float(y))
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def append(self, x: np.ndarray, y: float) -> None:
+        """Keep an evaluation, on disk first."""
+        point, value = [float(v) for v in x], float(y)
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a") as file:
+                file.write(json.dumps({"x": point, "y": value if math.isfinite(value) else None}) + "\n")
+        self.x.append(point)
+        self.y.append(value if math.isfinite(value) else math.nan)
+
+    def known(self) -> tuple[np.ndarray, np.ndarray]:
+        """Points and values of the evaluations that did not fail."""
+        good = [index for index, value in enumerate(self.y) if math.isfinite(value)]
+        return np.array([self.x[index] for index in good]), np.array([self.y[index] for index in good])
+
+    @property
+    def best(self) -> tuple[np.ndarray, float]:
+        """The point of the lowest value, and that value."""
+        x, y = self.known()
+        if not len(y):
+            raise ValueError("nothing was evaluated yet, or every evaluation failed")
+        index = int(y.argmin())
+        return x[index], float(y[index])
+
+    def best_so_far(self) -> np.ndarray:
+        """The lowest value after each evaluation; NaN until one did not fail."""
+        return np.fmin.accumulate(np.array(self.y)) if self.y else np.zeros(0)

@@ -1,0 +1,100 @@
+"""Thompson sampling with an exact GP: it finds minima, loses nothing, and goes on exactly."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import gpytorch
+import numpy as np
+import pytest
+
+from ndp.diffusion.oracle import GPOracle
+from ndp.gp import GP
+from ndp.optimise.thompson import PAPER_RULE, Thompson, minimise
+from ndp.process import NDP
+
+
+def model() -> GP:
+    kernel = gpytorch.kernels.MaternKernel(nu=2.5)
+    kernel.lengthscale = 0.5
+    return GP(kernel, noise=1e-3)
+
+
+def bowl(x: np.ndarray) -> float:
+    return float(((x - np.array([3.0, -20.0])) ** 2 / np.array([1.0, 100.0])).sum())
+
+
+BOUNDS = [[0.0, 10.0], [-50.0, 50.0]]
+
+
+def regret(surrogate: GP | None, **options: Any) -> float:
+    """The median over seeds of the best value after 40 evaluations; the minimum is 0."""
+    runs = (minimise(bowl, BOUNDS, surrogate, evaluations=40, progress=False, seed=s, **options) for s in range(5))
+    return float(np.median([run.best[1] for run in runs]))
+
+
+def test_it_finds_a_minimum_and_random_search_does_not() -> None:
+    assert regret(model()) < 0.3 * regret(None)
+
+
+def test_the_papers_rule_works_too() -> None:
+    assert regret(model(), rule=PAPER_RULE) < regret(None)
+
+
+def test_a_run_that_was_cut_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+    whole = minimise(bowl, BOUNDS, model(), evaluations=9, progress=False)
+    path = tmp_path / "history.jsonl"
+
+    def dies_later(x: np.ndarray) -> float:
+        if len(path.read_text().splitlines() if path.exists() else []) == 6:
+            raise RuntimeError("power cut")
+        return bowl(x)
+
+    with pytest.raises(RuntimeError):
+        minimise(dies_later, BOUNDS, model(), evaluations=9, progress=False, history=path)
+    resumed = minimise(bowl, BOUNDS, model(), evaluations=9, progress=False, history=path)
+    np.testing.assert_allclose(resumed.x, whole.x, rtol=1e-12)
+
+
+def test_failed_evaluations_are_kept_and_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    optimiser = Thompson(BOUNDS, model(), history=path, initial=2)
+    with pytest.warns(UserWarning, match="kept as failed"):
+        optimiser.tell([1.0, 0.0], math.nan)
+    with pytest.raises(ValueError, match="every evaluation failed"):
+        _ = optimiser.best
+    for y in (1.0, 1.0, 1.0):  # a constant objective is no obstacle
+        optimiser.tell([2.0, 1.0], y)
+    assert np.isfinite(optimiser.ask(3)).all()
+    again = Thompson(BOUNDS, model(), history=path)
+    assert math.isnan(again.history.y[0])
+    np.testing.assert_array_equal(again.history.best_so_far()[1:], 1.0)
+
+
+def test_points_asked_together_are_minimisers_of_different_draws() -> None:
+    optimiser = Thompson(BOUNDS, model(), initial=1)
+    optimiser.tell([5.0, 0.0], 1.0)
+    asked = optimiser.ask(4)
+    assert asked.shape == (4, 2)
+    assert len(np.unique(asked, axis=0)) == 4
+    np.testing.assert_array_equal(asked, optimiser.ask(4))
+
+
+def test_mistakes_are_told_plainly(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"bounds must be \[D, 2\]"):
+        Thompson([0, 1], None)
+    with pytest.raises(ValueError, match="below its upper bound"):
+        Thompson([[1, 0]], None)
+    with pytest.raises(ValueError, match="for functions of 3 inputs, and the bounds have 2"):
+        Thompson(BOUNDS, NDP(GPOracle(model()), input_dims=(3,)))
+    optimiser = Thompson(BOUNDS, None)
+    with pytest.raises(ValueError, match="a point has 2 coordinates, not 3"):
+        optimiser.tell([1, 2, 3], 0.0)
+    with pytest.warns(UserWarning, match="outside the bounds"):
+        optimiser.tell([11.0, 0.0], 0.0)
+    (tmp_path / "broken.jsonl").write_text('{"x": [1, 2], "y": 0.5}\nnonsense\n')
+    with pytest.raises(ValueError, match=r"line 2 of .* is not an evaluation"):
+        Thompson(BOUNDS, None, history=tmp_path / "broken.jsonl")
+    (tmp_path / "other.jsonl").write_text('{"x": [1], "y": 0.5}\n')
+    with pytest.raises(ValueError, match="points of 1 inputs, and the bounds have 2"):
+        Thompson(BOUNDS, None, history=tmp_path / "other.jsonl")
