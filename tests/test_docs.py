@@ -16,6 +16,15 @@ def test_the_readmes_python_runs() -> None:
     assert (names["low"] < names["high"]).all()  # type: ignore[operator]
 
 
+@pytest.mark.filterwarnings("ignore:Optimization failed")
+def test_the_tutorial_of_optimisation_runs() -> None:
+    code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "optimise.md").read_text(), flags=re.DOTALL))
+    names: dict[str, object] = {}
+    exec(code, names)
+    assert names["y"] < 1.0  # type: ignore[operator]
+    assert names["candidate"].shape == (1, 2)  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(
     "page", sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), ROOT / "CONTRIBUTING.md"]), ids=str
 )

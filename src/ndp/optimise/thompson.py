@@ -46,13 +46,13 @@ class Thompson:
         initial: int = 5,
         domain: tuple[float, float] = (-1.0, 1.0),
         seed: int = 0,
-        history: Path | None = None,
+        history: Path | str | None = None,
         sample_options: dict[str, Any] | None = None,
     ) -> None:
         self.bounds = _read_bounds(bounds)
         self.model, self.rule, self.initial, self.domain, self.seed = model, rule, initial, domain, seed
         self.sample_options = sample_options or {}
-        self.history = History(history)
+        self.history = History(None if history is None else Path(history))
         dims = getattr(model, "input_dims", None)
         if dims is not None and self.dim not in dims:
             known = ", ".join(map(str, dims))
