@@ -50,9 +50,7 @@ def test_a_posterior_does_not_depend_on_where_the_origin_is(name: str) -> None:
     x, y = np.array([[-1.2], [0.1], [0.7]]), np.array([0.5, -1.0, 0.3])
     grid = np.linspace(-2, 2, 30)[:, None]
     here, there = (
-        np.asarray(
-            trained(name).condition(x + s, y).sample(grid + s, 4, generator=torch.Generator().manual_seed(0))
-        )
+        np.asarray(trained(name).condition(x + s, y).sample(grid + s, 4, generator=torch.Generator().manual_seed(0)))
         for s in (0.0, 100.0)
     )
     assert np.abs(here - there).max() < 1e-4
@@ -68,7 +66,9 @@ def test_the_spread_is_right_on_sparse_and_on_dense_grids(targets: int) -> None:
     context, mask = (batch.x[:, :8], batch.y[:, :8]), batch.mask[:, :8]
     exact = gp.condition(*context, mask=mask).moments(batch.x[:, 8:])
     ours = trained("matern52").condition(*context, mask=mask).moments(batch.x[:, 8:], num_samples=32, steps=10)
-    assert (torch.as_tensor(ours.std) / torch.as_tensor(exact.std)).log().mean().exp().item() == pytest.approx(1, abs=0.1)
+    assert (torch.as_tensor(ours.std) / torch.as_tensor(exact.std)).log().mean().exp().item() == pytest.approx(
+        1, abs=0.1
+    )
 
 
 def test_steps_are_steps() -> None:
