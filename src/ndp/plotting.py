@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, PURPLE, GREY, BLACK = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8a8a8a", "#1a1a1a"
-NUMBERS = "cividis"  # a map of numbers to colours whose lightness rises evenly
+NUMBERS = "viridis"  # a map of numbers to colours whose lightness rises evenly
 ENDINGS = (".png", ".svg", ".pdf", ".jpg")
 
 
@@ -39,8 +39,8 @@ def new_grid(
     title: str | None = None,
     widths: Sequence[float] | None = None,
     heights: Sequence[float] | None = None,
-    share_x: bool | Literal["col"] = True,
-    share_y: bool | Literal["row"] = True,
+    share_x: bool | Literal["row", "col"] = True,
+    share_y: bool | Literal["row", "col"] = True,
 ) -> tuple["Figure", np.ndarray]:
     """Panels [rows, columns], each of about `size` inches; `widths` and `heights` are relative to it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -57,3 +57,20 @@ def step(
         return step_report.reproduce(model, quick=quick, paper=paper, device=device, tell=tell)
 
     present(out, run)
+
+
+@reproduce.command()
+def marginalisation(
+    model: Annotated[str, typer.Option(help="Name or folder of a model of that prior.")] = "matern32-marginal",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = Path("results"),
+) -> None:
+    """Unknown lengthscales: draws coloured by their most likely one, and histograms, against the exact posterior."""
+
+    def run(tell: "Tell") -> "Report":
+        from ndp.experiments import marginalisation_report
+
+        return marginalisation_report.reproduce(model, quick=quick, device=device, tell=tell)
+
+    present(out, run)
