@@ -74,3 +74,20 @@ def marginalisation(
         return marginalisation_report.reproduce(model, quick=quick, device=device, tell=tell)
 
     present(out, run)
+
+
+@reproduce.command()
+def consistency(
+    model: Annotated[str, typer.Option(help="Name or folder of a regression model.")] = "se",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = Path("results"),
+) -> None:
+    """Whether a value depends on what else is asked for, and whether two values obey Bayes' rule."""
+
+    def run(tell: "Tell") -> "Report":
+        from ndp.experiments import consistency_report
+
+        return consistency_report.reproduce(model, quick=quick, device=device, tell=tell)
+
+    present(out, run)

@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ndp.models import load
+from ndp.gp import GP
+from ndp.models import load, regression_gp
 from ndp.process import NDP, NDPPosterior
 from ndp.typing import Array
 
@@ -60,3 +61,11 @@ def draw_one_value(
     even = torch.special.ndtri((torch.arange(num_samples, dtype=torch.float64) + 0.5) / num_samples)
     noise = even[:, None, None, None].expand(num_samples, len(x), 1, 1)
     return torch.as_tensor(posterior.sample(x, num_samples, base_noise=noise)).double().cpu()[..., 0, 0]
+
+
+def exact_process_of(model: NDP, name: str) -> GP:
+    """The Gaussian process that a regression model was trained on."""
+    prior = model.about.get("recipe", {}).get("prior")
+    if prior not in ("se", "matern52"):
+        raise ValueError(f"{name} was not trained on a process with an exact posterior (se, matern52)")
+    return regression_gp(prior)
