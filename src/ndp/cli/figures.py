@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ndp.cli.common import told_plainly
+from ndp.cli.common import read_dims, told_plainly
 from ndp.cli.reproduce import reproduce
 
 if TYPE_CHECKING:
@@ -89,5 +89,26 @@ def consistency(
         from ndp.experiments import consistency_report
 
         return consistency_report.reproduce(model, quick=quick, device=device, tell=tell)
+
+    present(out, run)
+
+
+@reproduce.command()
+def calibration(
+    model: Annotated[list[str], typer.Option(help="Name or folder of a regression model; may be given again.")] = [  # noqa: B006
+        "se",
+        "matern52",
+    ],
+    dim: Annotated[str, typer.Option(help="Input dimensions.")] = "1",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = Path("results"),
+) -> None:
+    """Simulation-based calibration of the regression models: ranks, coverage, scores."""
+
+    def run(tell: "Tell") -> "Report":
+        from ndp.experiments import calibration_report
+
+        return calibration_report.reproduce(model, dims=read_dims(dim) or (1,), quick=quick, device=device, tell=tell)
 
     present(out, run)
