@@ -160,9 +160,10 @@ def plot_rank_histogram(ax: "Axes", counts: np.ndarray, *, colour: str = BLUE) -
     """Counts of ranks in equal bins over 0 to 1, with a band that holds 99 in 100 bins of uniform ranks."""
     total, bins = counts.sum(), len(counts)
     expected, spread = total / bins, np.sqrt(total * (1 - 1 / bins) / bins)
-    ax.axhspan(expected - 2.58 * spread, expected + 2.58 * spread, color=GREY, alpha=0.25, linewidth=0)
-    ax.axhline(expected, color=BLACK, linewidth=1)
     ax.stairs(counts, np.linspace(0, 1, bins + 1), fill=True, color=colour, alpha=0.6)
+    band = expected - 2.58 * spread, expected + 2.58 * spread
+    ax.axhspan(*band, color=GREY, alpha=0.3, linewidth=0, label="99 in 100 bins of uniform ranks")
+    ax.axhline(expected, color=BLACK, linewidth=1)
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
 

@@ -112,3 +112,20 @@ def calibration(
         return calibration_report.reproduce(model, dims=read_dims(dim) or (1,), quick=quick, device=device, tell=tell)
 
     present(out, run)
+
+
+@reproduce.command()
+def illustration(
+    model: Annotated[str, typer.Option(help="Name or folder of a model of squared exponential functions.")] = "se",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = Path("results"),
+) -> None:
+    """One function, more and more of it observed: posterior draws of a Gaussian process and of the NDP."""
+
+    def run(tell: "Tell") -> "Report":
+        from ndp.experiments import illustration
+
+        return illustration.reproduce(model, quick=quick, device=device, tell=tell)
+
+    present(out, run)

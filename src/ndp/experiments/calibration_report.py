@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ndp.experiments.calibration import COVERAGES, FULL, PROBABILITIES, QUICK, RANKED, Calibration, measure
 from ndp.experiments.drawing import Tell, exact_process_of, load_network
 from ndp.experiments.report import Report, Table
-from ndp.plotting import BLACK, BLUE, new_grid, plot_rank_histogram
+from ndp.plotting import BLACK, BLUE, label_once, new_grid, plot_rank_histogram
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,14 +43,15 @@ def picture(found: list[Calibration]) -> "Figure":
                 f"{one.process}, D = {one.dim}: {name}\nchi-square p = {one.p_values[name]:.2g}", loc="left", fontsize=9
             )
             ax.set_yticks([])
-            ax.set_xticks([0, 0.5, 1], ["0", "rank / draws", "1"])
+            ax.set_xlabel("rank / draws")
         last = row[-1]
-        last.plot([0, 1], [0, 1], color=BLACK, linewidth=1, linestyle="--")
+        last.plot([0, 1], [0, 1], color=BLACK, linewidth=1, linestyle="--", label="perfectly calibrated")
         last.plot(PROBABILITIES, one.curve, "o-", color=BLUE, markersize=3.5, linewidth=1.2)
         last.set_title("share of values below\ntheir quantile of probability p", loc="left", fontsize=9)
         last.set_xlabel("p")
         last.set_xlim(0, 1)
         last.set_ylim(0, 1)
+    label_once(figure, axes[0, 0], axes[0, -1])
     return figure
 
 
@@ -86,8 +87,8 @@ def describe(ours: list[Calibration], tasks: int) -> str:
     off = max(abs(share.mean - float(level)) for one in ours for level, share in one.coverage.items())
     return (
         f"Over {tasks} tasks the bar, chi-square p above 0.01 for every rank histogram, {verdict}; the least p is {least:.3g} "
-        f"of {len(ours) * len(RANKED)}. Central intervals hold what they say to within {100 * off:.1f} per cent points (with few "
-        "draws even the exact process's are a little narrow: its row shows by how much)."
+        f"of {len(ours) * len(RANKED)}. Central intervals hold what they say to within {100 * off:.1f} per cent points (with "
+        "few draws even the exact process's are a little narrow: its row shows by how much)."
     )
 
 

@@ -64,6 +64,7 @@ class Likelihood:
     exact: Number
     lost: Number
     lost_by_point_estimate: Number
+    better_than_point_estimate: Number  # share of functions
 
 
 def context_of(size: int) -> tuple[Float[Tensor, "1 {size} 1"], Float[Tensor, "1 {size} 1"]]:
@@ -155,12 +156,13 @@ def likelihood(model: NDP | GPMixture, sizes: Sizes, tell: Tell, *, at_once: int
                 ]
             )
         )
-    reference = torch.cat(best)
+    reference, found, estimate = torch.cat(best), torch.cat(ours), torch.cat(point)
     return Likelihood(
         tasks=sizes.tasks,
         exact=Number.of(reference),
-        lost=Number.of(reference - torch.cat(ours)),
-        lost_by_point_estimate=Number.of(reference - torch.cat(point)),
+        lost=Number.of(reference - found),
+        lost_by_point_estimate=Number.of(reference - estimate),
+        better_than_point_estimate=Number.of((found > estimate).double()),
     )
 
 
