@@ -13,7 +13,6 @@ from ndp.evaluation import Number
 from ndp.experiments.drawing import draw
 from ndp.gp import GP
 from ndp.metrics import spread_of_means
-from ndp.process import NDP
 from ndp.typing import Process
 
 STATISTICS = ("mean", "variance", "median", "q90 - q10", "q75 - q25")
@@ -108,7 +107,7 @@ def ratio(ours: Number, exact: Number) -> Number:
     return Number(value, value * relative**0.5)
 
 
-def bayes_gap(name: str, process: GP | NDP, exact: GP, pairs: int, *, at_once: int = 256) -> BayesGap:
+def bayes_gap(name: str, process: Process, exact: GP, pairs: int, *, at_once: int = 256) -> BayesGap:
     """Two values near each other, in one step and in two, given 1 to 10 values of the same function."""
     generator = torch.Generator().manual_seed(2)
     most = 10
@@ -126,7 +125,7 @@ def bayes_gap(name: str, process: GP | NDP, exact: GP, pairs: int, *, at_once: i
     return BayesGap(name, pairs, Number.of(gap), Number.of(gap.abs()), Number.of(error.abs()), gap)
 
 
-def _in_two_steps(process: GP | NDP, x: Tensor, y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _in_two_steps(process: Process, x: Tensor, y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """log p(y1, y2 | D), log p(y1 | D) and log p(y2 | D, y1); the last two points are y1 and y2."""
     one_more = mask[:, :-1].clone()
     one_more[:, -1] = True

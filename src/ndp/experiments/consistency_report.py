@@ -26,7 +26,7 @@ from ndp.experiments.drawing import Tell, exact_process_of, load_network
 from ndp.experiments.report import Report, Table
 from ndp.gp import GP
 from ndp.plotting import BLACK, BLUE, GREEN, ORANGE, label_once, new_grid
-from ndp.process import NDP
+from ndp.typing import Process
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,11 +42,11 @@ def reproduce(model: str, *, quick: bool, device: str, tell: Tell) -> Report:
     """Measure and show. Any other process joins with one line in `processes`."""
     network = load_network(model, device)
     exact = exact_process_of(network, model)
-    processes: list[tuple[str, GP | NDP]] = [("GP", exact), (model, network)]
+    processes: list[tuple[str, Process]] = [("GP", exact), (model, network)]
     return report(processes, exact, QUICK if quick else FULL, tell)
 
 
-def report(processes: list[tuple[str, GP | NDP]], exact: GP, sizes: Sizes, tell: Tell) -> Report:
+def report(processes: list[tuple[str, Process]], exact: GP, sizes: Sizes, tell: Tell) -> Report:
     """Every process, the exact one first, on the same contexts, inputs and pairs."""
     statistics: dict[str, list[Tensor]] = {}
     gaps = []
