@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ndp.models import load, regression_gp
-from ndp.plotting import BLUE, ORANGE, check_ending, new_figure, plot_posterior, save_figure
+from ndp.plotting import BLUE, ORANGE, check_ending, label_once, new_figure, plot_posterior, save_figure
 from ndp.process import NDP
 from ndp.tables import read_observations
 from ndp.typing import Posterior
@@ -86,7 +86,6 @@ def run(observations: Path, picture: Path, *, draws: int = 64, steps: int = 20, 
                 log_prob=float(posterior.log_prob(held_out, truth)) / len(held_out),
             )
         )
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    label_once(figure, axes[0])
     save_figure(figure, picture)
     return rows

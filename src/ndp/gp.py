@@ -1,5 +1,6 @@
 """The exact Gaussian process on any GPyTorch kernel, in the form of every other process here."""
 
+import math
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import final
@@ -97,8 +98,7 @@ class GPPosterior:
     def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
         """Coherent draws at `x`: [S B M P]."""
         count = check_num_samples(num_samples)
-        mean, covariance = self.gaussian(read_inputs_for(self._context, x))
-        root = _cholesky(covariance, "targets", self._gp.jitter)
+        mean, root = self.gaussian_root(read_inputs_for(self._context, x))
         noise = normal((count, *mean.shape), generator, like=mean)
         draws = mean + root @ noise
         return self._form.give(draws if num_samples is not None else draws[0])
@@ -116,12 +116,18 @@ class GPPosterior:
         z = torch.special.ndtri(read_probabilities(probabilities, mean))
         return self._form.give(mean + z[:, None, None, None] * std)
 
-    def log_prob(self, x: Array, y: Array) -> Array:
-        """Exact joint log-density of `y` at `x`, in nats: [B]."""
+    def log_prob(self, x: Array, y: Array, *, noise: float = 0.0) -> Array:
+        """Exact joint log-density of `y` at `x`, in nats, [B], observed with `noise` on top of the process's own."""
         inputs = read_inputs_for(self._context, x)
         values = read_values(y, "y", inputs, num_outputs=1, batched=self._form.batched)
-        mean, covariance = self.gaussian(inputs)
-        return self._form.give_per_task(gaussian_log_prob(values, mean, covariance))
+        return self._form.give_per_task(self.log_prob_of(inputs, values, noise))
+
+    def log_evidence(self) -> Float[Tensor, "B"]:
+        """Log-density of the context under the prior, in nats."""
+        real = self._context.mask.sum(1)
+        squares = (self._context.y * self._weights).sum((1, 2))
+        volume = 2 * self._cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        return -(squares + volume + real * math.log(2 * math.pi)) / 2
 
     def gaussian(self, x: Float[Tensor, "B M D"]) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M M"]]:
         """Mean and covariance of the function values, jointly."""
@@ -130,6 +136,18 @@ class GPPosterior:
         mean = cross.mT @ self._weights
         half = torch.linalg.solve_triangular(self._cholesky, cross, upper=False)
         return mean, self._gp.covariance(x) - half.mT @ half
+
+    def gaussian_root(self, x: Float[Tensor, "B M D"]) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M M"]]:
+        """Mean and Cholesky factor of the covariance."""
+        mean, covariance = self.gaussian(x)
+        return mean, _cholesky(covariance, "targets", self._gp.jitter)
+
+    def log_prob_of(
+        self, x: Float[Tensor, "B M D"], y: Float[Tensor, "B M 1"], noise: float = 0.0
+    ) -> Float[Tensor, "B"]:
+        """`log_prob` of values that have all their axes."""
+        mean, covariance = self.gaussian(x)
+        return gaussian_log_prob(y, mean, covariance + noise**2 * torch.eye(x.shape[1]).to(covariance))
 
 
 def gaussian_log_prob(

@@ -12,15 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import gpytorch
+from torch import Tensor
 
 from ndp.baselines.neural_process import NeuralProcess
 from ndp.checkpoint import read_config, read_hub_model, read_model
 from ndp.diffusion.oracle import GPOracle
 from ndp.gp import GP, ScaledToDimension
+from ndp.gp_mixture import GPMixture, log_normal_lengthscales
 from ndp.process import NDP
 
 OBSERVATION_NOISE = 0.05
 LENGTHSCALE = 0.25  # times sqrt(D)
+# Matern-3/2 with a lengthscale that is log-normal about its median.
+MARGINAL_NOISE = 1e-3
+MEDIAN_LENGTHSCALE, LOG_STD_OF_LENGTHSCALE = 0.5, 0.5**0.5
 
 _KERNELS = {
     "se": gpytorch.kernels.RBFKernel,
@@ -82,6 +87,18 @@ def regression_gp(kernel: str) -> GP:
     base = _KERNELS[kernel]()
     base.lengthscale = LENGTHSCALE
     return GP(ScaledToDimension(base), noise=OBSERVATION_NOISE)
+
+
+def matern32() -> gpytorch.kernels.Kernel:
+    """A Matern-3/2 kernel of unit variance."""
+    return gpytorch.kernels.MaternKernel(nu=1.5)
+
+
+def marginalised_gp(nodes: int = 60) -> tuple[GPMixture, Tensor]:
+    """The exact process of the paper's marginalisation experiment, with its lengthscales on a grid, and these."""
+    return log_normal_lengthscales(
+        matern32, median=MEDIAN_LENGTHSCALE, log_std=LOG_STD_OF_LENGTHSCALE, noise=MARGINAL_NOISE, nodes=nodes
+    )
 
 
 def _pretrained() -> Path:

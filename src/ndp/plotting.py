@@ -3,38 +3,63 @@
 Colours are Okabe and Ito's, which people with any kind of colour vision can tell apart.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ndp.files import whole_file
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
-BLUE, ORANGE, BLACK = "#0072B2", "#D55E00", "#1a1a1a"
+BLUE, ORANGE, GREEN, PURPLE, GREY, BLACK = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8a8a8a", "#1a1a1a"
+NUMBERS = "viridis"  # a map of numbers to colours whose lightness rises evenly
 ENDINGS = (".png", ".svg", ".pdf", ".jpg")
 
 
 def new_figure(panels: int, *, title: str | None = None) -> tuple["Figure", list["Axes"]]:
     """A row of panels that share their axes, readable in print and on a projector."""
+    figure, axes = new_grid(1, panels, size=(5.2, 4.0), title=title)
+    for ax in axes[0]:
+        ax.set_xlabel("x")
+    axes[0, 0].set_ylabel("y")
+    return figure, list(axes[0])
+
+
+def new_grid(
+    rows: int,
+    columns: int,
+    *,
+    size: tuple[float, float],
+    title: str | None = None,
+    widths: Sequence[float] | None = None,
+    heights: Sequence[float] | None = None,
+    share_x: bool | Literal["row", "col"] = True,
+    share_y: bool | Literal["row", "col"] = True,
+) -> tuple["Figure", np.ndarray]:
+    """Panels [rows, columns], each of about `size` inches; `widths` and `heights` are relative to it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(1.2 + 5.2 * panels, 4.0), layout="constrained", dpi=160)
+    widths, heights = widths or [1.0] * columns, heights or [1.0] * rows
+    whole = 1.2 + size[0] * sum(widths), size[1] * sum(heights)
+    figure = Figure(figsize=whole, layout="constrained", dpi=160)
     FigureCanvasAgg(figure)
-    axes = figure.subplots(1, panels, sharex=True, sharey=True, squeeze=False)[0]
+    axes = figure.subplots(
+        rows, columns, sharex=share_x, sharey=share_y, squeeze=False, width_ratios=widths, height_ratios=heights
+    )
     if title:
         figure.suptitle(title, fontsize=13, fontweight="bold", x=0.01, ha="left")
-    for ax in axes:
+    for ax in axes.flat:
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(color="#e6e6e6", linewidth=0.6)
         ax.set_axisbelow(True)
-        ax.set_xlabel("x")
-    axes[0].set_ylabel("y")
-    return figure, list(axes)
+    return figure, axes
 
 
 def plot_posterior(
@@ -55,27 +80,103 @@ def plot_posterior(
     Of many draws the first `most_draws` are shown, enough to see their shape.
     """
     order = np.argsort(x)
-    x = x[order]
     low, high = (mean - 2 * std)[order], (mean + 2 * std)[order]
-    ax.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0, label="mean ± 2 std")
-    ax.plot(x, draws[:most_draws, order].T, color=colour, alpha=0.45, linewidth=0.8)
-    ax.plot([], [], color=colour, alpha=0.6, linewidth=0.8, label="draws")
-    ax.plot(x, mean[order], color=BLACK, linewidth=1.8, label="mean")
-    if context is not None and len(context[0]):
-        ax.errorbar(
-            *context,
-            yerr=None if context_noise is None else 2 * context_noise,
-            fmt="o",
-            color=BLACK,
-            markersize=6,
-            markeredgecolor="white",
-            markeredgewidth=0.9,
-            capsize=2,
-            zorder=5,
-            label="observations",
-        )
+    ax.fill_between(x[order], low, high, color=colour, alpha=0.13, linewidth=0, label="mean ± 2 std")
+    plot_draws(ax, x, draws[:most_draws], colour=colour)
+    ax.plot(x[order], mean[order], color=BLACK, linewidth=1.8, label="mean")
+    if context is not None:
+        plot_context(ax, *context, noise=context_noise)
     ax.set_title(title, loc="left", fontsize=11)
+
+
+def plot_draws(ax: "Axes", x: np.ndarray, draws: np.ndarray, *, colour: str = BLUE, alpha: float = 0.45) -> None:
+    """Functions [S M] at inputs [M] in one colour."""
+    order = np.argsort(x)
+    ax.plot(x[order], draws[:, order].T, color=colour, alpha=alpha, linewidth=0.8)
+    ax.plot([], [], color=colour, alpha=0.6, linewidth=0.8, label="draws")
     ax.margins(x=0)
+
+
+def plot_coloured_draws(
+    ax: "Axes", x: np.ndarray, draws: np.ndarray, numbers: np.ndarray, *, limits: tuple[float, float]
+) -> "ScalarMappable":
+    """Functions [S M] at inputs [M], each in the colour of its number [S] on a logarithmic scale; for `figure.colorbar`."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LogNorm
+
+    colours = ScalarMappable(LogNorm(*limits), NUMBERS)
+    order = np.argsort(x)
+    for draw, colour in zip(draws, colours.to_rgba(numbers), strict=True):
+        ax.plot(x[order], draw[order], color=colour, alpha=0.8, linewidth=0.9)
+    ax.margins(x=0)
+    return colours
+
+
+def plot_fan(
+    ax: "Axes", x: np.ndarray, quantiles: np.ndarray, probabilities: Sequence[float], *, colour: str = BLUE
+) -> None:
+    """Quantiles [Q M] at inputs [M] as nested bands, darker towards the median; `probabilities` [Q] rise symmetrically."""
+    order = np.argsort(x)
+    pairs = len(probabilities) // 2
+    for index in range(pairs):
+        inside = probabilities[-1 - index] - probabilities[index]
+        low, high = quantiles[index, order], quantiles[-1 - index, order]
+        ax.fill_between(x[order], low, high, color=colour, alpha=0.18, linewidth=0, label=f"{inside:.0%} of draws")
+    if len(probabilities) % 2:
+        ax.plot(x[order], quantiles[pairs, order], color=colour, linewidth=1.8, label="median")
+    ax.margins(x=0)
+
+
+def plot_marginal(
+    ax: "Axes", values: np.ndarray, edges: np.ndarray, *, colour: str = BLUE, label: str | None = None
+) -> None:
+    """The law of one function value from draws [S], lying on its side: for a panel beside a slice of functions."""
+    shares = np.histogram(values, edges)[0] / len(values)
+    ax.stairs(shares, edges, orientation="horizontal", fill=True, color=colour, alpha=0.35)
+    ax.stairs(shares, edges, orientation="horizontal", color=colour, linewidth=1.4, label=label)
+    ax.set_xlim(left=0)
+
+
+def plot_context(ax: "Axes", x: np.ndarray, y: np.ndarray, *, noise: np.ndarray | None = None) -> None:
+    """Observations, with bars of two standard deviations of their noise where it is known."""
+    if not len(x):
+        return
+    ax.errorbar(
+        x,
+        y,
+        yerr=None if noise is None else 2 * noise,
+        fmt="o",
+        color=BLACK,
+        markersize=6,
+        markeredgecolor="white",
+        markeredgewidth=0.9,
+        capsize=2,
+        zorder=5,
+        label="observations",
+    )
+
+
+def plot_rank_histogram(ax: "Axes", counts: np.ndarray, *, colour: str = BLUE) -> None:
+    """Counts of ranks in equal bins over 0 to 1, with a band that holds 99 in 100 bins of uniform ranks."""
+    total, bins = counts.sum(), len(counts)
+    expected, spread = total / bins, np.sqrt(total * (1 - 1 / bins) / bins)
+    ax.stairs(counts, np.linspace(0, 1, bins + 1), fill=True, color=colour, alpha=0.6)
+    band = expected - 2.58 * spread, expected + 2.58 * spread
+    ax.axhspan(*band, color=GREY, alpha=0.3, linewidth=0, label="99 in 100 bins of uniform ranks")
+    ax.axhline(expected, color=BLACK, linewidth=1)
+    ax.set_ylim(bottom=0)
+    ax.margins(x=0)
+
+
+def label_once(figure: "Figure", *axes: "Axes") -> None:
+    """One legend below the figure for what is labelled in `axes`, each label once."""
+    named: dict[str, Artist] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            named.setdefault(label, handle)
+    figure.legend(
+        list(named.values()), list(named), loc="outside lower center", ncols=len(named), frameon=False, fontsize=9
+    )
 
 
 def check_ending(path: Path) -> None:

@@ -253,24 +253,39 @@ class NDPPosterior:
         x: Array,
         y: Array,
         *,
+        noise: float = 0.0,
         steps: int = 15,
         probes: int | None = None,
         generator: torch.Generator | None = None,
     ) -> Array:
         """Joint log-density of `y` at `x` in nats, [B], by the probability-flow ODE.
 
-        The divergence is exact, at the cost of a backward pass a value and step. For many values, `probes` random signs
-        estimate it instead, without bias, with an error of about 0.05 nats a value over the root of `probes`.
+        `noise` is the standard deviation with which `y` was observed, on top of the noise that the functions carry: with it,
+        functions without noise have an exact density too. The divergence is exact, at the cost of a backward pass a value
+        and step. For many values, `probes` random signs estimate it instead, without bias, with an error of about 0.05 nats a
+        value over the root of `probes`.
         """
         inputs, values = self._ndp.read_targets(self._context, self._form, x, y)
         with torch.no_grad():
             log_p = likelihood.log_prob(
                 self._denoiser(inputs),
                 values.to(self._ndp.dtype),
-                likelihood.default_levels(values[0].numel(), steps),
+                self._likelihood_levels(values[0].numel(), steps, noise),
                 divergence=likelihood.make_divergence(probes, noise_from(generator)),
+                with_noise=noise > 0,
             )
         return self._form.give_per_task(log_p + self._ndp.log_volume(inputs.shape[1]))
+
+    def _likelihood_levels(self, num_values: int, steps: int, noise: float) -> Float[Tensor, "K"]:
+        if not noise:
+            return likelihood.default_levels(num_values, steps)
+        scaling, seen = self._ndp.scaling, self._ndp.trained_ratios[0]
+        finest = noise if scaling is None else scaling.to_model_noise(torch.tensor([[noise]])).item()
+        if finest < seen:
+            raise ValueError(
+                f"noise of {noise:g} is below the least that this model has seen ({noise * seen / finest:g})"
+            )
+        return likelihood.default_levels(num_values, steps, finest=finest)
 
     def _denoiser(self, inputs: Float[Tensor, "B M D"]) -> Denoiser:
         ndp = self._ndp

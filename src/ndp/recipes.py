@@ -14,7 +14,7 @@ from ndp.diffusion.levels import cosine, ratio
 from ndp.diffusion.objective import LARGEST_RATIO, SMALLEST_RATIO, Error
 from ndp.diffusion.prediction import Prediction
 from ndp.gp import GP
-from ndp.models import regression_gp
+from ndp.models import LOG_STD_OF_LENGTHSCALE, MARGINAL_NOISE, MEDIAN_LENGTHSCALE, regression_gp
 from ndp.networks.bidimensional import BiDimensionalAttention
 from ndp.priors.hierarchical import HierarchicalGP, log_normal_lengthscale
 from ndp.priors.mixture import Mixture
@@ -130,7 +130,7 @@ PRIORS = {
     "matern52": PriorSpec("GP, Matern-5/2, lengthscale sqrt(D)/4, noise 0.05", noise_floor=0.05),
     "matern32-marginal": PriorSpec(
         "GP, Matern-3/2, log-normal lengthscale, noise 0.001",
-        noise_floor=1e-3,
+        noise_floor=MARGINAL_NOISE,
         low=-1.0,
         high=1.0,
         targets=80,
@@ -158,7 +158,8 @@ def make_prior(name: str, device: torch.device) -> Prior:
             return regression_gp(name).to(device)
         case "matern32-marginal":
             kernel = partial(gpytorch.kernels.MaternKernel, nu=1.5)
-            return HierarchicalGP(log_normal_lengthscale(kernel, median=0.5, log_std=0.5**0.5), noise=1e-3)
+            lengthscale = log_normal_lengthscale(kernel, MEDIAN_LENGTHSCALE, LOG_STD_OF_LENGTHSCALE)
+            return HierarchicalGP(lengthscale, noise=MARGINAL_NOISE)
         case "step":
             return Step()
         case "sawtooth":

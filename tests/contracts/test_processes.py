@@ -12,6 +12,7 @@ from torch import Tensor
 
 import ndp
 from ndp.diffusion.solvers import ancestral
+from ndp.models import marginalised_gp
 from ndp.networks.bidimensional import BiDimensionalAttention
 from ndp.randomness import noise_from
 
@@ -38,11 +39,13 @@ class Case:
 
 def cases() -> dict[str, Case]:
     gp, oracle = ndp.load("gp-matern52"), ndp.load("oracle-matern52")
+    mixture, _ = marginalised_gp(nodes=5)
     rotary = small_network(torch.float64)
     raw = small_network(torch.float64, attention="per_dimension", inputs="raw")
     quick = {"steps": 6}
     return {
         "gp": Case(gp, gp.condition, {}),
+        "gp-mixture": Case(mixture, mixture.condition, {}),
         "oracle": Case(oracle, oracle.condition, quick),
         "oracle-repaint": Case(oracle, oracle.repaint, {"steps": 6, "repeats": 2}),
         "network": Case(rotary, rotary.condition, quick),

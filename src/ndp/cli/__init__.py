@@ -1,5 +1,6 @@
 """The command `ndp`."""
 
+from ndp.cli import figures as figures  # registers its commands
 from ndp.cli.commands import app
 
 __all__ = ["app"]

@@ -30,12 +30,14 @@ def log_prob(
     levels: Float[Tensor, "K"] | None = None,
     *,
     divergence: Divergence | None = None,
+    with_noise: bool = False,
 ) -> Float[Tensor, "B"]:
     """The joint log-density in nats of `y0` under the ODE's distribution.
 
     Fourth-order Runge-Kutta for the path, on a grid uniform in `u`; the trapezoid rule for the divergence at its nodes.
     The default grid is within 0.001 nats a point of the exact density on GP posteriors with noise 0.05. Functions without
-    observation noise have no density; what is measured then is that of the function with noise of the finest level added.
+    observation noise have no density; what is measured then is about that of the function with noise of the finest level added.
+    `with_noise` says that `y0` carries just that noise: then the path starts there, and nothing is left out below.
     """
     divergence = divergence or exact_divergence
     size = y0.shape[-2] * y0.shape[-1]
@@ -48,11 +50,16 @@ def log_prob(
     def rate(y: Tensor, level: Tensor) -> Tensor:
         return alpha(level) ** 2 * size - alpha(level) * divergence(denoise, y, level)
 
-    # Below the first level y moves by half the velocity that it has there: solved by one correction.
-    y = y0 + velocity(y0, levels[0]) / 2
-    y = y0 + velocity(y, levels[0]) / 2
-    rate_now = rate(y, levels[0])
-    total = rate_now / 2
+    if with_noise:
+        y = alpha(levels[0]) * y0
+        rate_now = rate(y, levels[0])
+        total = size * alpha(levels[0]).log()
+    else:
+        # Below the first level y moves by half the velocity that it has there: solved by one correction.
+        y = y0 + velocity(y0, levels[0]) / 2
+        y = y0 + velocity(y, levels[0]) / 2
+        rate_now = rate(y, levels[0])
+        total = rate_now / 2
     for now, then in pairwise(levels):
         step = (now - then) / 2
         middle = (now + then) / 2
@@ -69,9 +76,9 @@ def log_prob(
     return noise.sum((-2, -1)) + total
 
 
-def default_levels(num_values: int, steps: int = 15) -> Float[Tensor, "K"]:
+def default_levels(num_values: int, steps: int = 15, *, finest: float = 0.006) -> Float[Tensor, "K"]:
     """The grid on which `log_prob` reaches 0.001 nats a point: `steps` Runge-Kutta steps, `steps + 1` divergences."""
-    return log_uniform(steps + 1, largest=noisiest_ratio(num_values), smallest=0.006)
+    return log_uniform(steps + 1, largest=noisiest_ratio(num_values), smallest=finest)
 
 
 def exact_divergence(

@@ -1,0 +1,131 @@
+"""`ndp reproduce ...`: the paper's figures. Each command measures, writes a picture and numbers, and says what is seen."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ndp.cli.common import read_dims, told_plainly
+from ndp.cli.reproduce import reproduce
+
+if TYPE_CHECKING:
+    from ndp.experiments.drawing import Tell
+    from ndp.experiments.report import Report
+
+Quick = Annotated[bool, typer.Option(help="Fewer draws and tasks: under three minutes on two cores.")]
+Out = Annotated[Path, typer.Option(help="Folder for the picture and the numbers.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: the GPU if there is one.")]
+
+
+def present(out: Path, run: "Callable[[Tell], Report]") -> None:
+    """Run an experiment, write what it hands over, and print its tables and what is seen."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    with told_plainly():
+        with console.status("Importing torch") as status:
+            report = run(status.update)
+            written = report.write(out)
+        for one in report.tables:
+            table = Table(box=None, header_style="bold", title=one.title, title_justify="left", padding=(0, 2, 0, 0))
+            for index, heading in enumerate(one.headings):
+                table.add_column(heading, justify="right" if index else "left")
+            for row in one.rows:
+                table.add_row(*row)
+            console.print(table, "")
+    console.print(report.seen, "")
+    for kind, path in zip(("Picture", "Numbers"), written, strict=True):
+        console.print(f"{kind}: [bold]{escape(str(path))}[/]", soft_wrap=True)
+
+
+@reproduce.command()
+def step(
+    model: Annotated[str, typer.Option(help="Name or folder of a model of steps.")] = "step",
+    paper: Annotated[str, typer.Option(help="Another for RePaint, trained as in the paper. Default: the same.")] = "",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = Path("results"),
+) -> None:
+    """Steps at an unknown place: draws, jump positions and the bimodal marginal against the exact posterior."""
+
+    def run(tell: "Tell") -> "Report":
+        from ndp.experiments import step_report
+
+        return step_report.reproduce(model, quick=quick, paper=paper, device=device, tell=tell)
+
+    present(out, run)
+
+
+@reproduce.command()
+def marginalisation(
+    model: Annotated[str, typer.Option(help="Name or folder of a model of that prior.")] = "matern32-marginal",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = Path("results"),
+) -> None:
+    """Unknown lengthscales: draws coloured by their most likely one, and histograms, against the exact posterior."""
+
+    def run(tell: "Tell") -> "Report":
+        from ndp.experiments import marginalisation_report
+
+        return marginalisation_report.reproduce(model, quick=quick, device=device, tell=tell)
+
+    present(out, run)
+
+
+@reproduce.command()
+def consistency(
+    model: Annotated[str, typer.Option(help="Name or folder of a regression model.")] = "se",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = Path("results"),
+) -> None:
+    """Whether a value depends on what else is asked for, and whether two values obey Bayes' rule."""
+
+    def run(tell: "Tell") -> "Report":
+        from ndp.experiments import consistency_report
+
+        return consistency_report.reproduce(model, quick=quick, device=device, tell=tell)
+
+    present(out, run)
+
+
+@reproduce.command()
+def calibration(
+    model: Annotated[list[str], typer.Option(help="Name or folder of a regression model; may be given again.")] = [  # noqa: B006
+        "se",
+        "matern52",
+    ],
+    dim: Annotated[str, typer.Option(help="Input dimensions.")] = "1",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = Path("results"),
+) -> None:
+    """Simulation-based calibration of the regression models: ranks, coverage, scores."""
+
+    def run(tell: "Tell") -> "Report":
+        from ndp.experiments import calibration_report
+
+        return calibration_report.reproduce(model, dims=read_dims(dim) or (1,), quick=quick, device=device, tell=tell)
+
+    present(out, run)
+
+
+@reproduce.command()
+def illustration(
+    model: Annotated[str, typer.Option(help="Name or folder of a model of squared exponential functions.")] = "se",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = Path("results"),
+) -> None:
+    """One function, more and more of it observed: posterior draws of a Gaussian process and of the NDP."""
+
+    def run(tell: "Tell") -> "Report":
+        from ndp.experiments import illustration
+
+        return illustration.reproduce(model, quick=quick, device=device, tell=tell)
+
+    present(out, run)

@@ -1,0 +1,71 @@
+"""Draws for experiments, many of them, on whatever device the process lives."""
+
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ndp.gp import GP
+from ndp.models import load, regression_gp
+from ndp.process import NDP, NDPPosterior
+from ndp.typing import Array
+
+Tell = Callable[[str], None]  # where an experiment says what it is at
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """All that is asked of a posterior where only its draws count."""
+
+    def sample(
+        self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None
+    ) -> Array: ...
+
+
+def load_network(name: str, device: str) -> NDP:
+    """A trained (or oracle-driven) model by its name on "cpu", "cuda" or, with "auto", on the GPU if there is one."""
+    model = load(name)
+    if not isinstance(model, NDP):
+        raise ValueError(f"{name} is exact and stands in every table by itself; name a model that is not")
+    if device == "cuda" or (device == "auto" and torch.cuda.is_available()):
+        torch.set_float32_matmul_precision("high")
+        return model.to("cuda")
+    return model
+
+
+def draw(
+    posterior: Sampler,
+    x: Float[Tensor, "B M D"],
+    num_samples: int,
+    generator: torch.Generator,
+    *,
+    at_once: int = 20_000,
+) -> Float[Tensor, "S B M P"]:
+    """Draws in float64 on the CPU, `at_once` function values at a time."""
+    piece = max(1, at_once // (x.shape[0] * x.shape[1]))
+    sizes = [min(piece, num_samples - start) for start in range(0, num_samples, piece)]
+    return torch.cat([torch.as_tensor(posterior.sample(x, size, generator=generator)).double().cpu() for size in sizes])
+
+
+def draw_one_value(
+    posterior: Sampler, x: Float[Tensor, "B 1 1"], num_samples: int, generator: torch.Generator
+) -> Float[Tensor, "S B"]:
+    """Draws of one value a task. An NDP's is a rising function of its noise, so that evenly spread noise gives its law.
+
+    The share of draws below any place is then exact to 1 / num_samples, where plain draws are off by the root of it.
+    """
+    if not isinstance(posterior, NDPPosterior):
+        return draw(posterior, x, num_samples, generator)[..., 0, 0]
+    even = torch.special.ndtri((torch.arange(num_samples, dtype=torch.float64) + 0.5) / num_samples)
+    noise = even[:, None, None, None].expand(num_samples, len(x), 1, 1)
+    return torch.as_tensor(posterior.sample(x, num_samples, base_noise=noise)).double().cpu()[..., 0, 0]
+
+
+def exact_process_of(model: NDP, name: str) -> GP:
+    """The Gaussian process that a regression model was trained on."""
+    prior = model.about.get("recipe", {}).get("prior")
+    if prior not in ("se", "matern52"):
+        raise ValueError(f"{name} was not trained on a process with an exact posterior (se, matern52)")
+    return regression_gp(prior)

@@ -1,0 +1,40 @@
+"""The illustration: the exact process has no error, the oracle nearly none, at whatever lengthscale is shown."""
+
+import pytest
+import torch
+
+from ndp.experiments.drawing import load_network
+from ndp.experiments.illustration import (
+    OBSERVATIONS,
+    at_lengthscale,
+    draw_truth,
+    panel,
+    report,
+    squared_exponential,
+)
+
+
+def test_a_model_of_one_lengthscale_has_another_in_other_units() -> None:
+    exact = squared_exponential()
+    truth = draw_truth(exact)
+    x, y = truth.x[:4], truth.y[:4]
+    oracle = load_network("oracle-se", "cpu")
+    right = panel("oracle", at_lengthscale(oracle, 0.2).condition(x, y), exact.condition(x, y), truth, 4, 3)
+    wrong = panel("as it is", oracle.condition(x, y), exact.condition(x, y), truth, 4, 3)
+    assert right.score.mean_error < 0.01
+    assert right.score.std_error < 0.01
+    assert wrong.score.std_error > 0.05
+    own = torch.as_tensor(exact.condition(x, y).log_prob(truth.x_held_out, truth.y_held_out)).item()
+    assert right.score.log_prob == pytest.approx(own / 20, abs=0.002)
+    with pytest.raises(ValueError, match="user's units"):
+        at_lengthscale(load_network("step", "cpu"), 0.2)
+
+
+def test_every_process_of_the_list_gets_a_row() -> None:
+    exact = squared_exponential()
+    told: list[str] = []
+    found = report([("one", exact), ("two", exact), ("three", exact)], exact, draws=2, tell=told.append)
+    assert told == ["one: draws", "two: draws", "three: draws"]
+    assert len(found.figure.axes) == 3 * len(OBSERVATIONS)
+    assert {row[2] for row in found.tables[0].rows} == {"0.0000"}
+    assert "two: the mean is off the exact one by at most 0.000" in found.seen
