@@ -150,8 +150,8 @@ def describe(found: list[Lengthscales], scored: Likelihood) -> str:
         f"the one of the function. Their histogram is off the exact one by {worst.distance.mean:.3f} ± "
         f"{worst.distance.standard_error:.3f} in total variation at worst, after {worst.observations} observations (the bar is "
         f"0.10; as many exact draws are at {worst.noise.mean:.3f}). The NDP loses {scored.lost} nats a point to the exact "
-        f"hierarchical posterior (the bar is 0.03), {better} than the Gaussian process of the most likely lengthscale, which "
-        "loses "
+        f"hierarchical posterior (the bar is 0.03), on average {better} than the Gaussian process of the most likely "
+        "lengthscale, which loses "
         f"{scored.lost_by_point_estimate}; the NDP is the better of the two for "
         f"{scored.better_than_point_estimate.mean:.0%} of the functions."
     )
