@@ -89,6 +89,49 @@ def test_a_run_that_was_cut_resumes_to_the_same_bits(cut: int, tmp_path: Path) -
     assert_same(weights_after(folder.recipe(), folder), weights_after(plan))
 
 
+def test_ctrl_c_in_the_middle_of_a_step_waits_for_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pressed after the weights have moved and before their average has, it still leaves a state of whole steps."""
+    plan = recipe()
+    folder = RunFolder.create(tmp_path / "run", plan)
+    steps = 0
+    plain = torch.optim.AdamW.step
+
+    def pressed(self: torch.optim.AdamW, *arguments: object) -> object:
+        nonlocal steps
+        result = plain(self, *arguments)
+        steps += 1
+        if steps == 11:
+            os.kill(os.getpid(), signal.SIGINT)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.optim.AdamW, "step", pressed)
+        with pytest.raises(KeyboardInterrupt):
+            weights_after(plan, folder)
+    state = folder.load_state(torch.device("cpu"))
+    assert state is not None
+    assert state.step == 11
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert_same(weights_after(folder.recipe(), folder), weights_after(plan))
+
+
+def test_a_step_that_fails_is_not_saved_half_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = recipe()
+    folder = RunFolder.create(tmp_path / "run", plan)
+    plain = torch.optim.AdamW.step
+
+    def fails(self: torch.optim.AdamW, *arguments: object) -> object:
+        plain(self, *arguments)
+        raise MemoryError
+
+    weights_after(recipe(steps=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.optim.AdamW, "step", fails)
+        with pytest.raises(MemoryError):
+            weights_after(plan, folder)
+    assert folder.load_state(torch.device("cpu")) is None
+
+
 def test_another_seed_is_another_run() -> None:
     first, second = weights_after(recipe(steps=2)), weights_after(recipe(steps=2, seed=1))
     assert any(not torch.equal(first[name], second[name]) for name in first)

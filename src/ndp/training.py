@@ -6,8 +6,11 @@ resumes exactly, and every rank of a distributed run sees functions of its own.
 
 import hashlib
 import math
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
@@ -129,33 +132,37 @@ def fit(
 
     step = start
     losses: list[Tensor] = []
+    whole = True  # whether no step is half taken
     try:
-        while step < recipe.steps:
-            chunk, skip = divmod(step, CHUNK)
-            for inputs in draw.chunk(chunk, skip):
-                if step >= recipe.steps:
-                    break
-                done = max(step / recipe.steps, spent() / time_limit)
-                learning_rate = schedule(recipe, step, done)
-                losses.append(update(inputs, learning_rate, step).clone())
-                step += 1
-                score = None
-                if validate is not None and (step % validate_every == 0 or step == recipe.steps):
-                    score = _score(validate, raw, average)
-                if step % report_every == 0 or step == recipe.steps or score is not None:
-                    loss = torch.stack(losses).mean().item()
-                    losses.clear()
-                    if not math.isfinite(loss):
-                        raise FloatingPointError(
-                            f"the loss became {loss} before step {step}; a lower learning rate may help"
-                        )
-                    report(Progress(step, loss, learning_rate, spent(), score))
-                if folder is not None and fabric.is_global_zero and step % save_every == 0:
-                    folder.save_state(_state(step, spent(), raw, optimizer, average))
-            if spent() > time_limit:
-                break
+        with _interrupts_between_steps() as interrupted:
+            while step < recipe.steps and not spent() > time_limit:
+                chunk, skip = divmod(step, CHUNK)
+                for inputs in draw.chunk(chunk, skip):
+                    if step >= recipe.steps:
+                        break
+                    done = max(step / recipe.steps, spent() / time_limit)
+                    learning_rate = schedule(recipe, step, done)
+                    whole = False
+                    losses.append(update(inputs, learning_rate, step).clone())
+                    step += 1
+                    whole = True
+                    score = None
+                    if validate is not None and (step % validate_every == 0 or step == recipe.steps):
+                        score = _score(validate, raw, average)
+                    if step % report_every == 0 or step == recipe.steps or score is not None:
+                        loss = torch.stack(losses).mean().item()
+                        losses.clear()
+                        if not math.isfinite(loss):
+                            raise FloatingPointError(
+                                f"the loss became {loss} before step {step}; a lower learning rate may help"
+                            )
+                        report(Progress(step, loss, learning_rate, spent(), score))
+                    if folder is not None and fabric.is_global_zero and step % save_every == 0:
+                        folder.save_state(_state(step, spent(), raw, optimizer, average))
+                    if interrupted():
+                        raise KeyboardInterrupt
     finally:
-        if folder is not None and fabric.is_global_zero and step > start:
+        if folder is not None and fabric.is_global_zero and step > start and whole:
             folder.save_state(_state(step, spent(), raw, optimizer, average))
     speed = _measure(draw, update, recipe, step) if step >= recipe.steps or spent() > time_limit else Speed(0, 0, 0, 0)
     with torch.no_grad():
@@ -163,6 +170,20 @@ def fit(
             parameter.copy_(mean)
     raw.requires_grad_(False)
     return speed
+
+
+@contextmanager
+def _interrupts_between_steps() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C waits for the end of a step, so that no state is saved in the middle of one. Gives whether it was pressed."""
+    if threading.current_thread() is not threading.main_thread():  # where Python delivers no signals
+        yield lambda: False
+        return
+    pressed = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda number, frame: pressed.set())
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Update:
