@@ -328,7 +328,18 @@ def test_a_model_is_trained_sampled_and_scored(folder: Path) -> None:
     assert call("evaluate", "runs/small", *few).exit_code == 0
     (recorded,) = ndp.load("runs/small").about["scores"]["evaluations"]  # type: ignore[union-attr]
     assert (recorded["dim"], recorded["steps"]) == (1, 3)
-    timed = call("reproduce", "timing", "--model", "runs/small", "--repaint-levels", "2", "--out", "timing.json")
+    timed = call(
+        "reproduce",
+        "timing",
+        "--model",
+        "runs/small",
+        "--repaint-levels",
+        "2",
+        "--threads",
+        "1",
+        "--out",
+        "timing.json",
+    )
     assert timed.exit_code == 0, timed.output
     assert [one["calls"] for one in json.loads((folder / "timing.json").read_text())] == [0, 10, 20, 10]
     assert call("evaluate", "gp-se").exit_code == 2
