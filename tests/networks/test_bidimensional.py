@@ -182,3 +182,13 @@ def test_a_separate_context_does_not_see_targets_and_targets_see_it() -> None:
     moved = y_t.clone()
     moved[:, 0] += 1.0
     assert ((net(x, moved, level, num_context=3) - base)[:, 3:].abs() > 1e-7).all()
+
+
+@pytest.mark.parametrize("attention", list(PointAttention))
+def test_attention_written_out_for_the_cpu_is_the_fused_one(attention, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y_t, level, _ = random_points(10, 12, 2)
+    net = network(attention, Inputs.ROTARY)
+    with torch.no_grad():
+        written_out = net(x, y_t, level)
+        monkeypatch.setattr("ndp.networks.attention.LOGITS_IN_CACHE", 0)
+        torch.testing.assert_close(net(x, y_t, level), written_out, rtol=1e-10, atol=1e-10)
