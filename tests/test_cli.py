@@ -309,6 +309,28 @@ def test_a_mistake_in_training_is_one_line_and_makes_no_folder(folder: Path, arg
     assert [path.name for path in (folder / "used").iterdir()] == ["notes.txt"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("evaluate step", "step was not trained on a process with an exact posterior (se, matern52)"),
+        ("evaluate gp-se", "gp-se is exact"),
+        ("evaluate se --device cuda", "there is no CUDA device here; use --device cpu"),
+        ("evaluate se --device tpu", "a device is auto, cpu or cuda, not 'tpu'"),
+        ("reproduce regression --kernel rbf --rows truth", "there is no kernel named 'rbf'; there are: se, matern52"),
+        ("reproduce regression --device cuda --rows ours", "there is no CUDA device here; use --device cpu"),
+        ("reproduce calibration --device cuda", "there is no CUDA device here; use --device cpu"),
+        ("train --prior se --model gpt --out run", "there are: ndp-paper, ndp, gnp, convcnp, convnp, anp, np"),
+    ],
+)
+def test_a_mistake_in_scoring_is_one_line(folder: Path, arguments: str, message: str) -> None:
+    if "cuda" in arguments and torch.cuda.is_available():
+        pytest.skip("there is a CUDA device here")
+    result = call(*arguments.split())
+    assert result.exit_code == 2
+    assert re.fullmatch(rf"Error: .*{re.escape(message)}.*\n", result.stderr), result.stderr
+    assert not (folder / "results").exists()
+
+
 def test_a_model_is_trained_sampled_and_scored(folder: Path) -> None:
     config = 'prior = "se"\nsteps = 3\nbatch = 2\n[network]\nwidth = 16\nheads = 2\nblocks = 1\nlevel_width = 8\n'
     (folder / "run.toml").write_text(config)

@@ -131,9 +131,9 @@ def _build(config: dict[str, Any], weights: Path) -> NDP | NeuralProcess:
         )
     try:
         tensors = safetensors.torch.load_file(weights)
-        options = dict(config["network"])
         if config.get("process", NDP_PROCESS) == NEURAL_PROCESS:
             return _build_neural_process(config, tensors)
+        options = dict(config["network"])
         network: nn.Module = _NETWORKS[options.pop("kind")](**options)
         network.load_state_dict(tensors)
         scaling = config["units"]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ndp.gp import GP
 from ndp.metrics import fitted_gaussian_log_prob
-from ndp.models import load, regression_gp
+from ndp.models import exact_process_of, load_ndp
 from ndp.priors.source import Batch, Synthetic
 from ndp.process import NDP
 
@@ -117,21 +117,10 @@ def evaluate_named(
     seed: int,
 ) -> Iterator[Evaluation]:
     """Evaluate a model by its name at each number of input dimensions, against the process that it was trained on."""
-    model = load(name)
-    if isinstance(model, GP):
-        raise ValueError(f"{name} is exact; there is nothing to compare it with")
-    if not isinstance(model, NDP):
-        raise ValueError(f"{name} is a neural process; ndp reproduce regression scores those")
-    prior = model.about.get("recipe", {}).get("prior")
-    if prior not in ("se", "matern52"):
-        raise ValueError(f"{name} was not trained on a process with an exact posterior (se, matern52)")
-    if device == "cuda" or (device == "auto" and torch.cuda.is_available()):
-        torch.set_float32_matmul_precision("high")
-        model.to("cuda")
+    model = load_ndp(name, device)
+    gp = exact_process_of(model, name)
     for dim in dims or model.input_dims or (1,):
-        yield evaluate(
-            model, regression_gp(prior), dim=dim, tasks=tasks, draws=draws, steps=steps, shift=shift, seed=seed
-        )
+        yield evaluate(model, gp, dim=dim, tasks=tasks, draws=draws, steps=steps, shift=shift, seed=seed)
 
 
 def given(process: Any, batch: Batch) -> Any:

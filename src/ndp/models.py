@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ndp.baselines.neural_process import NeuralProcess
 from ndp.checkpoint import read_config, read_hub_model, read_model
+from ndp.devices import read_device
 from ndp.diffusion.oracle import GPOracle
 from ndp.gp import GP, ScaledToDimension
 from ndp.gp_mixture import GPMixture, log_normal_lengthscales
@@ -82,8 +83,28 @@ def load(name: str) -> GP | NDP | NeuralProcess:
     raise ValueError(f"there is no model and no folder named {name!r}; the models are: {', '.join(names())}")
 
 
+def load_ndp(name: str, device: str = "cpu") -> NDP:
+    """An NDP by its name, on a device."""
+    model = load(name)
+    if isinstance(model, GP):
+        raise ValueError(f"{name} is exact; there is nothing to compare it with")
+    if not isinstance(model, NDP):
+        raise ValueError(f"{name} is a neural process; ndp reproduce regression scores those")
+    return model.to(read_device(device))
+
+
+def exact_process_of(model: NDP, name: str) -> GP:
+    """The Gaussian process that a regression model was trained on."""
+    prior = model.about.get("recipe", {}).get("prior")
+    if prior not in _KERNELS:
+        raise ValueError(f"{name} was not trained on a process with an exact posterior ({', '.join(_KERNELS)})")
+    return regression_gp(prior)
+
+
 def regression_gp(kernel: str) -> GP:
     """The paper's data: kernel "se" or "matern52" of lengthscale sqrt(D) / 4 and unit variance, noise 0.05."""
+    if kernel not in _KERNELS:
+        raise ValueError(f"there is no kernel named {kernel!r}; there are: {', '.join(_KERNELS)}")
     base = _KERNELS[kernel]()
     base.lengthscale = LENGTHSCALE
     return GP(ScaledToDimension(base), noise=OBSERVATION_NOISE)

@@ -29,7 +29,8 @@ from ndp.validation import Validation
 
 NDP_MODEL = "ndp"
 MODELS = (NDP_MODEL, *Kind)
-# The paper's NDP, in every choice that it states; its posteriors are RePaint's. As a model it is named ndp-paper.
+PAPER_MODEL = "ndp-paper"
+# The paper's NDP, in every choice that it states; its posteriors are RePaint's. As a model it is named PAPER_MODEL.
 PAPER_SETTINGS: dict[str, Any] = {
     "network": {"attention": "per_dimension", "inputs": "raw", "context": "full", "counts_neighbours": False},
     "prediction": "eps",
@@ -78,7 +79,7 @@ class Recipe:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.model not in MODELS:
-            raise ValueError(f"there is no model named {self.model!r}; there are: {', '.join(MODELS)}")
+            raise ValueError(f"there is no model named {self.model!r}; there are: {', '.join((PAPER_MODEL, *MODELS))}")
         if self.model != NDP_MODEL and (self.data or len(self.dims) != 1):
             raise ValueError(f"{self.model} is trained on a prior, at one number of input dimensions")
         if not self.dims or min(self.dims) < 1:
@@ -94,13 +95,11 @@ class Recipe:
         if unknown:
             raise ValueError(f"a recipe has no setting {unknown[0]!r}; it has: {', '.join(sorted(known))}")
         made = dict(values)
-        match made.get("model", NDP_MODEL):
-            case "ndp":
-                pass
-            case "ndp-paper":
-                made = PAPER_SETTINGS | made | {"model": NDP_MODEL}
-            case _:
-                made = NEURAL_PROCESS_SETTINGS | made
+        model = made.get("model", NDP_MODEL)
+        if model == PAPER_MODEL:
+            made = PAPER_SETTINGS | made | {"model": NDP_MODEL}
+        elif model != NDP_MODEL:
+            made = NEURAL_PROCESS_SETTINGS | made
         if "dims" in made:
             made["dims"] = tuple(made["dims"])
         if "prediction" in made:

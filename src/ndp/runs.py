@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
 from lightning_fabric import Fabric
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -15,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ndp import training
 from ndp.baselines.neural_process import NeuralProcess
 from ndp.checkpoint import write_model
+from ndp.devices import read_device
 from ndp.process import NDP
 from ndp.recipes import PRIORS, Recipe, make_model, make_sources, make_validation
 from ndp.run_folder import RunFolder
@@ -110,9 +110,7 @@ def prepare(
 
 
 def _fabric(device: str, devices: int, precision: str) -> Fabric:
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("there is no CUDA device here; use --device cpu")
-    torch.set_float32_matmul_precision("high")
+    device = read_device(device).type
     nodes = 1
     if "LOCAL_WORLD_SIZE" in os.environ:  # started by torchrun, which knows how many there are
         devices = int(os.environ["LOCAL_WORLD_SIZE"])

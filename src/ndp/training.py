@@ -17,13 +17,14 @@ from operator import itemgetter
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from ndp.baselines.neural_process import NeuralProcess
 from ndp.diffusion.levels import cosine
 from ndp.diffusion.objective import denoising_loss, draw_levels, draw_levels_from, hold_context
+from ndp.optimiser_step import StepInputs, Update
 from ndp.priors.source import Source
 from ndp.process import NDP
 from ndp.recipes import Recipe
@@ -51,26 +52,6 @@ class Speed:
     drawing: float
     network: float
     functions_per_second: float
-
-
-@dataclass(frozen=True)
-class StepInputs:
-    """What one optimiser step sees."""
-
-    x: Float[Tensor, "B N D"]
-    y0: Float[Tensor, "B N P"]
-    level: Float[Tensor, "B N"]
-    eps: Float[Tensor, "B N P"]
-    mask: Bool[Tensor, "B N"]
-    num_context: int
-    step: int  # the number of the step, for a loss that draws noise of its own
-
-    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        return self.x, self.y0, self.level, self.eps, self.mask
-
-    def map(self, change: Callable[[Tensor], Tensor]) -> "StepInputs":
-        x, y0, level, eps, mask = (change(t) for t in self.tensors())
-        return StepInputs(x, y0, level, eps, mask, self.num_context, self.step)
 
 
 def fit(
@@ -121,7 +102,7 @@ def fit(
         loss_of = partial(_denoising_loss, network, recipe)
     else:
         loss_of, optimizer = partial(model.loss, raw), fabric.setup_optimizers(optimizer)  # type: ignore[assignment]
-    update = Update(loss_of, optimizer, average, recipe, fabric, on_graph=on_graph)
+    update = Update(loss_of, optimizer, average, fabric, ema=recipe.ema, clip=recipe.clip, on_graph=on_graph)
     draw = _Drawing(sources, recipe, device, fabric.global_rank)
 
     began = time.monotonic()
@@ -184,100 +165,6 @@ def _interrupts_between_steps() -> Iterator[Callable[[], bool]]:
         yield pressed.is_set
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-class Update:
-    """One optimiser step: loss, gradient, clipping, AdamW, and the running average of the weights.
-
-    On one GPU the whole step is compiled, captured as a CUDA graph for each shape of its inputs, and replayed: the network is
-    so small that launching its kernels one by one would take several times as long as running them.
-    """
-
-    def __init__(
-        self,
-        loss: Callable[[StepInputs], Float[Tensor, "B"]],
-        optimizer: torch.optim.Optimizer,
-        average: list[Tensor],
-        recipe: Recipe,
-        fabric: Fabric,
-        *,
-        on_graph: bool,
-    ) -> None:
-        self._loss, self._optimizer, self._average = loss, optimizer, average
-        self._recipe, self._fabric, self._on_graph = recipe, fabric, on_graph
-        self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        self._new_share = torch.zeros((), device=fabric.device)
-        self._graphs: dict[tuple[torch.Size, int], tuple[torch.cuda.CUDAGraph, StepInputs, Tensor]] = {}
-
-    def __call__(self, inputs: StepInputs, learning_rate: float, step: int) -> Tensor:
-        self._new_share.fill_(1 - min(self._recipe.ema, (1 + step) / (10 + step)))
-        for group in self._optimizer.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(learning_rate)
-            else:
-                group["lr"] = learning_rate
-        if not self._on_graph:
-            return self._run(inputs)
-        key = inputs.x.shape, inputs.num_context
-        if key not in self._graphs:
-            self._graphs[key] = self._capture(inputs)
-        graph, held, loss = self._graphs[key]
-        for target, source in zip(held.tensors(), inputs.tensors(), strict=True):
-            target.copy_(source)
-        graph.replay()
-        return loss
-
-    def _run(self, inputs: StepInputs) -> Tensor:
-        for parameter in self._parameters:
-            parameter.grad = None
-        loss = self._loss(inputs).mean()
-        self._fabric.backward(loss)
-        torch.nn.utils.clip_grad_norm_(self._parameters, self._recipe.clip)
-        self._optimizer.step()
-        with torch.no_grad():
-            ahead = torch._foreach_sub([p.detach() for p in self._parameters], self._average)
-            torch._foreach_mul_(ahead, self._new_share)
-            torch._foreach_add_(self._average, ahead)
-        return loss.detach()
-
-    def _capture(self, inputs: StepInputs) -> tuple[torch.cuda.CUDAGraph, StepInputs, Tensor]:
-        """Warm up (which compiles) and capture, leaving weights, optimiser and average as they were."""
-        held = inputs.map(torch.clone)
-        kept = self._snapshot()
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                self._run(held)
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            loss = self._run(held)
-        self._restore(kept)
-        return graph, held, loss
-
-    def _tensors(self) -> list[Tensor]:
-        """All that a step changes; the optimiser's own tensors exist after its first step."""
-        moments = [
-            value for p in self._parameters for value in self._optimizer.state[p].values() if isinstance(value, Tensor)
-        ]
-        return [*(p.detach() for p in self._parameters), *self._average, *moments]
-
-    def _snapshot(self) -> list[Tensor]:
-        if not self._optimizer.state:
-            for parameter in self._parameters:
-                parameter.grad = torch.zeros_like(parameter)
-            saved = [p.detach().clone() for p in self._parameters]
-            self._optimizer.step()
-            for parameter, value in zip(self._parameters, saved, strict=True):
-                parameter.detach().copy_(value)
-                for moment in self._optimizer.state[parameter].values():
-                    moment.zero_()
-        return [t.clone() for t in self._tensors()]
-
-    def _restore(self, kept: list[Tensor]) -> None:
-        for tensor, value in zip(self._tensors(), kept, strict=True):
-            tensor.copy_(value)
 
 
 def _denoising_loss(network: Any, recipe: Recipe, inputs: StepInputs) -> Float[Tensor, "B"]:

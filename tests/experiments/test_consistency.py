@@ -16,9 +16,8 @@ from ndp.experiments.consistency import (
     statistics_at_zero,
 )
 from ndp.experiments.consistency_report import ratios, report
-from ndp.experiments.drawing import exact_process_of, load_network
 from ndp.gp import GPPosterior
-from ndp.models import load, regression_gp
+from ndp.models import exact_process_of, load, load_ndp, regression_gp
 from ndp.typing import Array, Moments
 
 SIZES = Sizes(contexts=3, draws=50, others=6, pairs=64, exact_rounds=3)
@@ -102,7 +101,7 @@ def test_bayes_rule_holds_for_a_gaussian_process_and_nearly_so_for_the_oracle() 
 
 
 def test_the_report_says_what_was_measured() -> None:
-    oracle = load_network("oracle-se", "cpu")
+    oracle = load_ndp("oracle-se", "cpu")
     exact = exact_process_of(oracle, "oracle-se")
     told: list[str] = []
     tiny = Sizes(contexts=1, draws=10, others=2, pairs=8, exact_rounds=2)
@@ -112,6 +111,6 @@ def test_the_report_says_what_was_measured() -> None:
     assert set(found.numbers) == {"spreads", "ratios", "bayes"}
     assert len(found.figure.axes) == 6
     with pytest.raises(ValueError, match="exact posterior"):
-        exact_process_of(load_network("step", "cpu"), "step")
+        exact_process_of(load_ndp("step", "cpu"), "step")
     with pytest.raises(ValueError, match="is exact"):
-        load_network("gp-se", "cpu")
+        load_ndp("gp-se", "cpu")

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from ndp.experiments.drawing import load_network
 from ndp.experiments.illustration import (
     OBSERVATIONS,
     at_lengthscale,
@@ -12,13 +11,14 @@ from ndp.experiments.illustration import (
     report,
     squared_exponential,
 )
+from ndp.models import load_ndp
 
 
 def test_a_model_of_one_lengthscale_has_another_in_other_units() -> None:
     exact = squared_exponential()
     truth = draw_truth(exact)
     x, y = truth.x[:4], truth.y[:4]
-    oracle = load_network("oracle-se", "cpu")
+    oracle = load_ndp("oracle-se", "cpu")
     right = panel("oracle", at_lengthscale(oracle, 0.2).condition(x, y), exact.condition(x, y), truth, 4, 3)
     wrong = panel("as it is", oracle.condition(x, y), exact.condition(x, y), truth, 4, 3)
     assert right.score.mean_error < 0.01
@@ -27,7 +27,7 @@ def test_a_model_of_one_lengthscale_has_another_in_other_units() -> None:
     own = torch.as_tensor(exact.condition(x, y).log_prob(truth.x_held_out, truth.y_held_out)).item()
     assert right.score.log_prob == pytest.approx(own / 20, abs=0.002)
     with pytest.raises(ValueError, match="user's units"):
-        at_lengthscale(load_network("step", "cpu"), 0.2)
+        at_lengthscale(load_ndp("step", "cpu"), 0.2)
 
 
 def test_every_process_of_the_list_gets_a_row() -> None:

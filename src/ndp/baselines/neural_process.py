@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float, Int
@@ -21,12 +21,10 @@ from ndp.arrays import (
     read_values,
 )
 from ndp.baselines.architectures import Kind, construct, package
+from ndp.optimiser_step import StepInputs
 from ndp.priors.source import Batch, Source
 from ndp.randomness import fresh_generator
 from ndp.typing import Array, Moments
-
-if TYPE_CHECKING:
-    from ndp.training import StepInputs
 
 LATENT_DRAWS = 512  # latent variables that a likelihood or a moment is averaged over
 ELBO_DRAWS = 5
@@ -83,7 +81,7 @@ class NeuralProcess:
             raise ValueError("a neural process takes observations as they are: it cannot be told their noise")
         return NeuralProcessPosterior(self, context, form)
 
-    def loss(self, network: nn.Module, inputs: "StepInputs") -> Float[Tensor, "B"]:
+    def loss(self, network: nn.Module, inputs: StepInputs) -> Float[Tensor, "B"]:
         """Minus the log-likelihood of the targets a point, or minus its bound where there is a latent variable."""
         nps = package()
         known = inputs.num_context
@@ -196,9 +194,7 @@ class HeldOutLikelihood:
         return torch.cat(losses).mean().item()
 
 
-def _step_inputs(batch: Batch) -> "StepInputs":
-    from ndp.training import StepInputs
-
+def _step_inputs(batch: Batch) -> StepInputs:
     x, y = batch.x.float(), batch.y.float()
     return StepInputs(x, y, torch.zeros_like(x[..., 0]), torch.zeros_like(y), batch.mask, batch.num_context, step=0)
 

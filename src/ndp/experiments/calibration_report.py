@@ -4,8 +4,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ndp.experiments.calibration import COVERAGES, FULL, PROBABILITIES, QUICK, RANKED, Calibration, measure
-from ndp.experiments.drawing import Tell, exact_process_of, load_network
+from ndp.experiments.drawing import Tell
 from ndp.experiments.report import Report, Table
+from ndp.models import exact_process_of, load_ndp
 from ndp.plotting import BLACK, BLUE, label_once, new_grid, plot_rank_histogram
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ def reproduce(models: list[str], *, dims: tuple[int, ...], quick: bool, device: 
     sizes = QUICK if quick else FULL
     found = []
     for model in models:
-        network = load_network(model, device)
+        network = load_ndp(model, device)
         exact = exact_process_of(network, model)
         for dim in dims:
             found.append(measure(f"exact process of {model}", exact, exact, dim, sizes, tell))

@@ -22,9 +22,10 @@ from ndp.experiments.consistency import (
     spread,
     statistics_at_zero,
 )
-from ndp.experiments.drawing import Tell, exact_process_of, load_network
+from ndp.experiments.drawing import Tell
 from ndp.experiments.report import Report, Table
 from ndp.gp import GP
+from ndp.models import exact_process_of, load_ndp
 from ndp.plotting import BLACK, BLUE, GREEN, ORANGE, label_once, new_grid
 from ndp.typing import Process
 
@@ -40,7 +41,7 @@ PAPER = {
 
 def reproduce(model: str, *, quick: bool, device: str, tell: Tell) -> Report:
     """Measure and show. Any other process joins with one line in `processes`."""
-    network = load_network(model, device)
+    network = load_ndp(model, device)
     exact = exact_process_of(network, model)
     processes: list[tuple[str, Process]] = [("GP", exact), (model, network)]
     return report(processes, exact, QUICK if quick else FULL, tell)

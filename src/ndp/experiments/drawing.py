@@ -7,9 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ndp.gp import GP
-from ndp.models import load, regression_gp
-from ndp.process import NDP, NDPPosterior
+from ndp.process import NDPPosterior
 from ndp.typing import Array
 
 Tell = Callable[[str], None]  # where an experiment says what it is at
@@ -22,17 +20,6 @@ class Sampler(Protocol):
     def sample(
         self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None
     ) -> Array: ...
-
-
-def load_network(name: str, device: str) -> NDP:
-    """A trained (or oracle-driven) model by its name on "cpu", "cuda" or, with "auto", on the GPU if there is one."""
-    model = load(name)
-    if not isinstance(model, NDP):
-        raise ValueError(f"{name} is exact and stands in every table by itself; name a model that is not")
-    if device == "cuda" or (device == "auto" and torch.cuda.is_available()):
-        torch.set_float32_matmul_precision("high")
-        return model.to("cuda")
-    return model
 
 
 def draw(
@@ -61,11 +48,3 @@ def draw_one_value(
     even = torch.special.ndtri((torch.arange(num_samples, dtype=torch.float64) + 0.5) / num_samples)
     noise = even[:, None, None, None].expand(num_samples, len(x), 1, 1)
     return torch.as_tensor(posterior.sample(x, num_samples, base_noise=noise)).double().cpu()[..., 0, 0]
-
-
-def exact_process_of(model: NDP, name: str) -> GP:
-    """The Gaussian process that a regression model was trained on."""
-    prior = model.about.get("recipe", {}).get("prior")
-    if prior not in ("se", "matern52"):
-        raise ValueError(f"{name} was not trained on a process with an exact posterior (se, matern52)")
-    return regression_gp(prior)

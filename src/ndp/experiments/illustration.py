@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ndp.experiments.drawing import Tell, load_network
+from ndp.experiments.drawing import Tell
 from ndp.experiments.report import Report, Table
 from ndp.gp import GP
-from ndp.models import LENGTHSCALE, OBSERVATION_NOISE
+from ndp.models import LENGTHSCALE, OBSERVATION_NOISE, load_ndp
 from ndp.plotting import BLACK, BLUE, GREEN, ORANGE, label_once, new_grid, plot_posterior
 from ndp.process import NDP
 from ndp.scaling import Scaling
@@ -66,7 +66,7 @@ def reproduce(model: str, *, quick: bool, device: str, tell: Tell) -> Report:
     exact = squared_exponential()
     processes: list[tuple[str, Process]] = [
         ("Gaussian process", exact),
-        ("Neural diffusion process", at_lengthscale(load_network(model, device), SHOWN_LENGTHSCALE)),
+        ("Neural diffusion process", at_lengthscale(load_ndp(model, device), SHOWN_LENGTHSCALE)),
     ]
     return report(processes, exact, draws=24 if quick else 64, tell=tell)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndp.experiments.drawing import Tell, load_network
+from ndp.experiments.drawing import Tell
 from ndp.experiments.marginalisation import (
     BINS,
     FULL,
@@ -19,7 +19,7 @@ from ndp.experiments.marginalisation import (
     likelihood,
 )
 from ndp.experiments.report import Report, Table
-from ndp.models import marginalised_gp
+from ndp.models import load_ndp, marginalised_gp
 from ndp.plotting import BLACK, BLUE, ORANGE, label_once, new_grid, plot_coloured_draws, plot_context
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ LIMITS = (0.1, 2.0)  # of the colours
 def reproduce(model: str, *, quick: bool, device: str, tell: Tell) -> Report:
     """Measure and show."""
     sizes = QUICK if quick else FULL
-    network = load_network(model, device)
+    network = load_ndp(model, device)
     found = []
     for observations in sizes.observations:
         tell(f"Draws after {observations} observations, and their lengthscales")

@@ -21,6 +21,7 @@ from torch import Tensor
 from ndp.baselines.architectures import Kind
 from ndp.baselines.neural_process import NeuralProcess
 from ndp.checkpoint import read_model
+from ndp.devices import read_device
 from ndp.evaluation import Number, given
 from ndp.gp import GPPosterior
 from ndp.metrics import fitted_gaussian_log_prob
@@ -111,7 +112,7 @@ def measure(
 
 
 def _method(row: str, kernel: str, dim: int, settings: Settings, models: Path) -> Method | None:
-    device, tasks = torch.device(settings.device), settings.tasks
+    device, tasks = read_device(settings.device), settings.tasks
     if row in (TRUTH, DIAGONAL):
         gp = regression_gp(kernel).to(device)
         if row == DIAGONAL:

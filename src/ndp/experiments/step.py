@@ -13,8 +13,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ndp.evaluation import Number
-from ndp.experiments.drawing import Sampler, Tell, draw, draw_one_value, load_network
+from ndp.experiments.drawing import Sampler, Tell, draw, draw_one_value
 from ndp.metrics import distance_from_uniform
+from ndp.models import load_ndp
 from ndp.priors.source import Synthetic
 from ndp.priors.step import Step
 from ndp.process import NDP
@@ -102,8 +103,8 @@ class RePainted:
 
 def methods(model: str, paper: str, device: str, sizes: Sizes) -> list[Method]:
     """The exact law, the model, and RePaint with the network `paper` (none: the same network)."""
-    network = load_network(model, device)
-    paper_network = load_network(paper, device) if paper else network
+    network = load_ndp(model, device)
+    paper_network = load_ndp(paper, device) if paper else network
     found = [
         Method("exact law", Step().condition, sizes.draws, 100_000),
         Method(model, network.condition, sizes.draws, sizes.draws_at_zero),

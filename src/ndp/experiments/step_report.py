@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ndp.experiments.drawing import Tell, draw, draw_one_value, load_network
+from ndp.experiments.drawing import Tell, draw, draw_one_value
 from ndp.experiments.report import Report, Table
 from ndp.experiments.step import FULL, QUICK, MarginalScore, Outcome, measure, methods
 from ndp.gp_fitting import fit_gp
+from ndp.models import load_ndp
 from ndp.plotting import BLACK, BLUE, GREEN, ORANGE, label_once, new_grid, plot_context, plot_draws, plot_marginal
 from ndp.priors.step import Step
 from ndp.typing import Posterior
@@ -56,7 +57,7 @@ def reproduce(model: str, *, quick: bool, paper: str, device: str, tell: Tell) -
 def draw_rows(model: str, device: str, grid: Tensor, values: int) -> list[Row]:
     """The rows of the picture. The GPs model what is left after the mean value 1/2 is taken away."""
     x, y = OBSERVED[:, None], _step(OBSERVED)
-    network = load_network(model, device)
+    network = load_ndp(model, device)
     rows = [
         _row(
             "Neural diffusion process",

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ndp.models import load, regression_gp
-from ndp.process import NDP
+from ndp.models import load_ndp, regression_gp
 
 OBSERVATIONS, POINTS, DRAWS = 8, 100, 64
 REPAINT_LEVELS, REPAINT_REPEATS = 500, 5
@@ -26,9 +25,7 @@ class Timing:
 
 def measure(name: str, *, threads: int = 2, repaint_levels: int = REPAINT_LEVELS) -> Iterator[Timing]:
     """Time draws at 100 points after 8 observations: the exact GP, 10 and 20 calls, and RePaint at the paper's settings."""
-    model = load(name)
-    if not isinstance(model, NDP):
-        raise ValueError(f"{name} is exact and has no network to time")
+    model = load_ndp(name)
     gp = regression_gp("matern52")
     generator = torch.Generator().manual_seed(0)
     x = 4 * torch.rand(OBSERVATIONS, 1, generator=generator).double() - 2
