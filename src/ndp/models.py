@@ -6,7 +6,6 @@ all others                    trained weights that come with the package, one fo
 """
 
 from dataclasses import dataclass
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,25 @@ LENGTHSCALE = 0.25  # times sqrt(D)
 # Matern-3/2 with a lengthscale that is log-normal about its median.
 MARGINAL_NOISE = 1e-3
 MEDIAN_LENGTHSCALE, LOG_STD_OF_LENGTHSCALE = 0.5, 0.5**0.5
+# Matern-5/2 for Bayesian optimisation on [-1, 1]^D: one lengthscale, or one that is log-normal about its median.
+OPTIMISATION_NOISE = 0.01
+OPTIMISATION_LENGTHSCALE = 0.5
+OPTIMISATION_MEDIAN, OPTIMISATION_LOG_STD = 1.0, 0.7
+
+
+def matern32(**options: Any) -> gpytorch.kernels.Kernel:
+    """A Matern-3/2 kernel of unit variance; `options` are GPyTorch's."""
+    return gpytorch.kernels.MaternKernel(nu=1.5, **options)
+
+
+def matern52(**options: Any) -> gpytorch.kernels.Kernel:
+    """A Matern-5/2 kernel of unit variance; `options` are GPyTorch's."""
+    return gpytorch.kernels.MaternKernel(nu=2.5, **options)
+
 
 _KERNELS = {
     "se": gpytorch.kernels.RBFKernel,
-    "matern52": partial(gpytorch.kernels.MaternKernel, nu=2.5),
+    "matern52": matern52,
 }
 
 
@@ -95,10 +109,17 @@ def load_ndp(name: str, device: str = "cpu") -> NDP:
 
 def exact_process_of(model: NDP, name: str) -> GP:
     """The Gaussian process that a regression model was trained on."""
-    prior = model.about.get("recipe", {}).get("prior")
-    if prior not in _KERNELS:
-        raise ValueError(f"{name} was not trained on a process with an exact posterior ({', '.join(_KERNELS)})")
-    return regression_gp(prior)
+    process = exact_process(model.about.get("recipe", {}).get("prior", ""))
+    if process is None:
+        raise ValueError(f"{name} was not trained on a Gaussian process with an exact posterior")
+    return process
+
+
+def exact_process(prior: str) -> GP | None:
+    """The Gaussian process that a prior is by its name, if it is one."""
+    if prior in _KERNELS:
+        return regression_gp(prior)
+    return optimisation_gp() if prior == "bo-fixed" else None
 
 
 def regression_gp(kernel: str) -> GP:
@@ -110,9 +131,11 @@ def regression_gp(kernel: str) -> GP:
     return GP(ScaledToDimension(base), noise=OBSERVATION_NOISE)
 
 
-def matern32() -> gpytorch.kernels.Kernel:
-    """A Matern-3/2 kernel of unit variance."""
-    return gpytorch.kernels.MaternKernel(nu=1.5)
+def optimisation_gp() -> GP:
+    """The paper's process for Bayesian optimisation: Matern-5/2 of lengthscale 0.5 in every dimension."""
+    kernel = matern52()
+    kernel.lengthscale = OPTIMISATION_LENGTHSCALE
+    return GP(kernel, noise=OPTIMISATION_NOISE)
 
 
 def marginalised_gp(nodes: int = 60) -> tuple[GPMixture, Tensor]:

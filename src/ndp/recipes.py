@@ -1,11 +1,9 @@
 """A recipe is everything that a trained model depends on, as plain values: it is what a run folder stores and resumes from."""
 
 from dataclasses import asdict, dataclass, field, fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gpytorch
 import torch
 
 from ndp.baselines.architectures import Kind
@@ -13,8 +11,19 @@ from ndp.baselines.neural_process import HeldOutLikelihood, NeuralProcess
 from ndp.diffusion.levels import cosine, ratio
 from ndp.diffusion.objective import LARGEST_RATIO, SMALLEST_RATIO, Error
 from ndp.diffusion.prediction import Prediction
-from ndp.gp import GP
-from ndp.models import LOG_STD_OF_LENGTHSCALE, MARGINAL_NOISE, MEDIAN_LENGTHSCALE, regression_gp
+from ndp.models import (
+    LOG_STD_OF_LENGTHSCALE,
+    MARGINAL_NOISE,
+    MEDIAN_LENGTHSCALE,
+    OPTIMISATION_LOG_STD,
+    OPTIMISATION_MEDIAN,
+    OPTIMISATION_NOISE,
+    exact_process,
+    matern32,
+    matern52,
+    optimisation_gp,
+    regression_gp,
+)
 from ndp.networks.bidimensional import BiDimensionalAttention
 from ndp.priors.hierarchical import HierarchicalGP, log_normal_lengthscale
 from ndp.priors.mixture import Mixture
@@ -120,6 +129,7 @@ class PriorSpec:
     targets: int = 50  # half of the tasks have this many, the other half from 1 to most_targets / D
     most_targets: int = 256
     context_per_dim: int = 10
+    clustered: float = 0.0  # share of the tasks whose points crowd
     network: dict[str, Any] = field(default_factory=dict)
     scaling: Scaling | None = None
 
@@ -145,6 +155,26 @@ PRIORS = {
         network={"inputs": "fourier"},
         scaling=Scaling((0.0,), (1.0,), (0.5,), (0.5,)),
     ),
+    "bo-fixed": PriorSpec(
+        "GP, Matern-5/2, lengthscale 0.5, noise 0.01, for optimisation",
+        noise_floor=OPTIMISATION_NOISE,
+        low=-1.0,
+        high=1.0,
+        targets=128,
+        most_targets=768,
+        context_per_dim=25,
+        clustered=0.5,
+    ),
+    "bo-marginal": PriorSpec(
+        "GP, Matern-5/2, log-normal lengthscale, noise 0.01, for optimisation",
+        noise_floor=OPTIMISATION_NOISE,
+        low=-1.0,
+        high=1.0,
+        targets=128,
+        most_targets=768,
+        context_per_dim=25,
+        clustered=0.5,
+    ),
     "sawtooth": PriorSpec("sawtooth waves", noise_floor=0.0),
     "mixture": PriorSpec("SE and Matern-5/2 GPs and sawtooth waves", noise_floor=0.0),
 }
@@ -156,9 +186,13 @@ def make_prior(name: str, device: torch.device) -> Prior:
         case "se" | "matern52":
             return regression_gp(name).to(device)
         case "matern32-marginal":
-            kernel = partial(gpytorch.kernels.MaternKernel, nu=1.5)
-            lengthscale = log_normal_lengthscale(kernel, MEDIAN_LENGTHSCALE, LOG_STD_OF_LENGTHSCALE)
+            lengthscale = log_normal_lengthscale(matern32, MEDIAN_LENGTHSCALE, LOG_STD_OF_LENGTHSCALE)
             return HierarchicalGP(lengthscale, noise=MARGINAL_NOISE)
+        case "bo-fixed":
+            return optimisation_gp().to(device)
+        case "bo-marginal":
+            lengthscale = log_normal_lengthscale(matern52, OPTIMISATION_MEDIAN, OPTIMISATION_LOG_STD)
+            return HierarchicalGP(lengthscale, noise=OPTIMISATION_NOISE)
         case "step":
             return Step()
         case "sawtooth":
@@ -182,7 +216,11 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
     prior = make_prior(recipe.prior, device)
     if recipe.model != NDP_MODEL:
         (dim,) = recipe.dims
-        return [EqualContext(Synthetic(prior, dim, spec.low, spec.high, spec.targets, spec.context_per_dim * dim))]
+        most_context = spec.context_per_dim * dim
+        synthetic = Synthetic(
+            prior, dim, spec.low, spec.high, spec.targets, most_context=most_context, clustered=spec.clustered
+        )
+        return [EqualContext(synthetic)]
     return [
         Synthetic(
             prior if spec.scaling is None else Standardised(prior, spec.scaling),
@@ -192,6 +230,7 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
             targets=targets,
             least_targets=least,
             most_context=spec.context_per_dim * dim,
+            clustered=spec.clustered,
         )
         for dim in recipe.dims
         for targets, least in (
@@ -216,7 +255,7 @@ def make_validation(recipe: Recipe, model: NDP | NeuralProcess, device: torch.de
         prediction=recipe.prediction,
         error=recipe.error,
         use_context=recipe.use_context,
-        exact=exact_process(recipe),
+        exact=exact_process(recipe.prior),
         ratios=trained_ratios(recipe),
     )
 
@@ -274,8 +313,3 @@ def make_ndp(recipe: Recipe) -> NDP:
         trained_ratios=trained_ratios(recipe),
         scaling=scaling,
     )
-
-
-def exact_process(recipe: Recipe) -> GP | None:
-    """The exact process of a prior that has one."""
-    return regression_gp(recipe.prior) if recipe.prior in ("se", "matern52") else None

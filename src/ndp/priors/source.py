@@ -74,7 +74,8 @@ class Synthetic:
     """Functions of a prior at inputs uniform in [low, high]^dim.
 
     A task has from `least_context` to `most_context` points of context and from `least_targets` (none: all) to `targets`
-    targets. A network that only ever saw one number of targets is overconfident on a denser grid.
+    targets. A network that only ever saw one number of targets is overconfident on a denser grid. In a share `clustered` of
+    the tasks some of the points crowd around one place, as they do in an optimisation.
     """
 
     prior: Prior
@@ -85,11 +86,14 @@ class Synthetic:
     most_context: int = 10
     least_context: int = 0
     least_targets: int | None = None
+    clustered: float = 0.0
 
     def draw(self, tasks: int, *, generator: torch.Generator) -> Batch:
         device = generator.device
         points = self.most_context + self.targets
         x = torch.rand(tasks, points, self.dim, generator=generator, dtype=torch.float64, device=device)
+        if self.clustered:
+            x = crowd(x, self.clustered, generator)
         x = self.low + (self.high - self.low) * x
         y = self.prior.sample(x, generator=generator)
         if not isinstance(y, Tensor) or y.ndim != 3 or y.shape[:2] != x.shape[:2]:
@@ -118,6 +122,22 @@ class EqualContext:
         size = int(torch.randint(1, places + 1, (), generator=generator, device=generator.device))
         x, y, real = (torch.cat([t[:, :size], t[:, places:]], dim=1) for t in (batch.x, batch.y, batch.real))
         return Batch(x, y, real, size, real)
+
+
+def crowd(x: Float[Tensor, "B N D"], share: float, generator: torch.Generator) -> Float[Tensor, "B N D"]:
+    """Points of the unit box, of which in a `share` of the tasks some are drawn towards one place.
+
+    How many (up to all), and how close (from a fifth to a hundredth of the way), is random in every task.
+    """
+    tasks, points, dim = x.shape
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(shape, generator=generator, dtype=x.dtype, device=x.device)
+
+    place = uniform(tasks, 1, dim)
+    scale = 0.2 * 0.05 ** uniform(tasks, 1, 1)
+    moved = (uniform(tasks, points) < uniform(tasks, 1)) & (uniform(tasks, 1) < share)
+    return torch.where(moved[..., None], place + scale * (x - place), x)
 
 
 def fill(tasks: int, least: int, most: int, generator: torch.Generator) -> Bool[Tensor, "{tasks} {most}"]:
