@@ -15,6 +15,7 @@ from ndp.models import (
     LOG_STD_OF_LENGTHSCALE,
     MARGINAL_NOISE,
     MEDIAN_LENGTHSCALE,
+    OBSERVATION_NOISE,
     OPTIMISATION_LOG_STD,
     OPTIMISATION_MEDIAN,
     OPTIMISATION_NOISE,
@@ -175,8 +176,8 @@ PRIORS = {
         context_per_dim=25,
         clustered=0.5,
     ),
-    "sawtooth": PriorSpec("sawtooth waves", noise_floor=0.0),
-    "mixture": PriorSpec("SE and Matern-5/2 GPs and sawtooth waves", noise_floor=0.0),
+    "sawtooth": PriorSpec("sawtooth waves, noise 0.05", noise_floor=OBSERVATION_NOISE),
+    "mixture": PriorSpec("SE and Matern-5/2 GPs and sawtooth waves, noise 0.05", noise_floor=OBSERVATION_NOISE),
 }
 
 
@@ -196,9 +197,9 @@ def make_prior(name: str, device: torch.device) -> Prior:
         case "step":
             return Step()
         case "sawtooth":
-            return Sawtooth()
+            return Sawtooth(noise=OBSERVATION_NOISE)
         case "mixture":
-            return Mixture((make_prior("se", device), make_prior("matern52", device), Sawtooth()))
+            return Mixture((make_prior("se", device), make_prior("matern52", device), make_prior("sawtooth", device)))
     raise ValueError(f"there is no prior named {name!r}; there are: {', '.join(PRIORS)}")
 
 

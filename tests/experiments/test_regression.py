@@ -11,7 +11,8 @@ from ndp.baselines.neural_process import NeuralProcess
 from ndp.checkpoint import write_model
 from ndp.cli import app
 from ndp.evaluation import given
-from ndp.experiments.regression import DIAGONAL, OURS, PAPER, TRUTH, Settings, as_markdown, held_out_functions, measure
+from ndp.experiments.regression import DIAGONAL, OURS, PAPER, TRUTH, Settings, held_out_functions, measure
+from ndp.experiments.regression_report import as_markdown
 from ndp.models import regression_gp
 from ndp.recipes import Recipe, make_ndp
 
@@ -68,9 +69,9 @@ def test_the_command_writes_numbers_a_table_and_a_figure(tmp_path: Path) -> None
     arguments = ["--quick", "--kernel", "se", "--dim", "1", "--rows", "GP", "--out", str(tmp_path)]
     result = CliRunner().invoke(app, ["reproduce", "regression", *arguments])
     assert result.exit_code == 0, result.output
-    scores = json.loads((tmp_path / "regression.json").read_text())
+    scores = json.loads((tmp_path / "regression-quick.json").read_text())
     assert [one["row"] for one in scores] == [TRUTH, TRUTH, DIAGONAL]
-    assert "| GP (truth) | *the paper's number* | 0.67 |" in (tmp_path / "regression.md").read_text()
+    assert "| GP (truth) | *the paper's number* | 0.67 |" in (tmp_path / "regression-quick.md").read_text()
     assert (tmp_path / "regression-se.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -1,6 +1,7 @@
 """The architectures of the package `neuralprocesses`, each as its authors recommend it."""
 
 import warnings
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Any
 
@@ -48,6 +49,14 @@ def construct(kind: Kind, dim: int, options: dict[str, Any]) -> nn.Module:
     with torch.no_grad():
         nps.elbo(torch.Generator().manual_seed(0), network, x, y, x, y)
     return network
+
+
+def on_device(device: torch.device) -> AbstractContextManager[Any]:
+    """Where the package makes its constants and draws its noise: it does not follow the tensors that it is given."""
+    package()
+    import lab
+
+    return lab.on_device(str(device))
 
 
 def package() -> Any:

@@ -20,7 +20,7 @@ from ndp.arrays import (
     read_probabilities,
     read_values,
 )
-from ndp.baselines.architectures import Kind, construct, package
+from ndp.baselines.architectures import Kind, construct, on_device, package
 from ndp.optimiser_step import StepInputs
 from ndp.priors.source import Batch, Source
 from ndp.randomness import fresh_generator
@@ -88,10 +88,11 @@ class NeuralProcess:
         x, y = inputs.x.mT, inputs.y0.mT
         parts = x[..., :known], y[..., :known], x[..., known:], y[..., known:]
         state = torch.Generator(x.device).manual_seed(inputs.step)
-        if self.kind.latent:
-            _, bound = nps.elbo(state, network, *parts, normalise=True, subsume_context=True, num_samples=ELBO_DRAWS)
-            return -bound
-        return -nps.loglik(state, network, *parts, normalise=True)[1]
+        with on_device(x.device):
+            if not self.kind.latent:
+                return -nps.loglik(state, network, *parts, normalise=True)[1]
+            bound = nps.elbo(state, network, *parts, normalise=True, subsume_context=True, num_samples=ELBO_DRAWS)[1]
+        return -bound
 
 
 @final
@@ -133,7 +134,8 @@ class NeuralProcessPosterior:
         state = self._state(_fixed())
         for rows, known_x, known_y in self._groups():
             given = (t.float().mT for t in (known_x, known_y, inputs[rows], values[rows]))
-            _, log_p = package().loglik(state, self._process.network, *given, num_samples=self._members())
+            with on_device(inputs.device):
+                _, log_p = package().loglik(state, self._process.network, *given, num_samples=self._members())
             result[rows] = log_p.to(result)
         return self._form.give_per_task(result)
 
@@ -147,7 +149,9 @@ class NeuralProcessPosterior:
         for rows, known_x, known_y in self._groups():
             given = (t.float().mT for t in (known_x, known_y, inputs[rows]))
             # Two members at least: with one the package does not tell a sample from a batch.
-            _, m, variance, _, y = package().predict(state, self._process.network, *given, num_samples=max(count, 2))
+            with on_device(inputs.device):
+                members = max(count, 2)
+                _, m, variance, _, y = package().predict(state, self._process.network, *given, num_samples=members)
             mean[rows], std[rows] = m.mT.to(mean), variance.clamp(min=0).sqrt().mT.to(std)
             drawn[:, rows] = y[:count].mT.to(drawn)
         return mean, std, drawn

@@ -54,17 +54,23 @@ def regression(
     models: Annotated[
         Path, typer.Option(help="Folder of trained models, named like gnp-se-1; the NDPs that ship need none.")
     ] = Path("runs/regression"),
-    kernel: Annotated[str, typer.Option(help="se, matern52, or both with a comma.")] = "se,matern52",
+    kernel: Annotated[
+        str, typer.Option(help="se, matern52, sawtooth, mixture, or several with commas; the last two at D = 1.")
+    ] = "se,matern52,sawtooth,mixture",
     dim: Annotated[str, typer.Option(help="Input dimensions.")] = "1,2,3",
-    rows: Annotated[str, typer.Option(help="Only rows whose name holds this text.")] = "",
+    rows: Annotated[str, typer.Option(help="Only rows whose name holds one of these texts (commas between).")] = "",
     shift: Annotated[float, typer.Option(help="Move all inputs: 4 tests on [2, 6] instead of [-2, 2].")] = 0.0,
+    repaint_tasks: Annotated[int, typer.Option(min=2, help="Test functions for RePaint, which is slow.")] = 128,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    quick: Annotated[bool, typer.Option(help="Few tasks, no RePaint: minutes on 2 cores.")] = False,
+    quick: Annotated[
+        bool, typer.Option(help="Few tasks and a short RePaint: minutes on 2 cores, kept apart as regression-quick.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder to write into.")] = Path("results"),
 ) -> None:
-    """The paper's log-likelihood table, all rows on the same functions (about an hour with a GPU for RePaint's sake)."""
-    from dataclasses import asdict
+    """The paper's log-likelihood table, all rows on the same functions (about an hour with a GPU for RePaint's sake).
 
+    What was measured before stays in the table, so that it can be made in pieces.
+    """
     from rich.console import Console
     from rich.table import Table
 
@@ -72,34 +78,46 @@ def regression(
 
     console = Console()
     with told_plainly(), console.status("Importing torch") as status:
-        from ndp.experiments.regression import ROWS, Settings, as_markdown, measure, picture
+        from ndp.experiments.regression import OTHERS, ROWS, Settings, measure
+        from ndp.experiments.regression_report import as_markdown, picture, read_scores, with_newer, write_scores
 
-        settings = Settings(device=device)
+        settings = Settings(device=device, repaint_tasks=repaint_tasks)
+        name = "regression"
         if quick:
-            settings = Settings(tasks=8, draws=(128,), steps=10, density_tasks=4, repaint_levels=20, device=device)
-        kernels = kernel.split(",")
-        scores = []
-        for one_kernel in kernels:
+            settings = Settings(
+                tasks=16, draws=(128,), steps=10, density_tasks=8, repaint_levels=20, repaint_tasks=4, device=device
+            )
+            name = "regression-quick"
+        chosen = [row for row in ROWS if any(text in row for text in rows.split(","))]
+        before = read_scores(out / f"{name}.json")
+        scores, missing = [], []
+        for one_kernel in kernel.split(","):
             for one_dim in read_dims(dim) or (1, 2, 3):
-                for row in (row for row in ROWS if rows in row):
+                if one_kernel in OTHERS and one_dim != 1:
+                    continue
+                for row in chosen:
                     status.update(f"{one_kernel}, D = {one_dim}: {row}")
-                    for score in measure(row, one_kernel, one_dim, settings, models=models, shift=shift):
-                        scores.append(score)
-            status.update(f"{one_kernel}: drawing the figure")
-            picture(out / f"regression-{one_kernel}.png", one_kernel, models=models)
-        with whole_file(out / "regression.json") as temporary:
-            temporary.write_text(json.dumps([asdict(score) for score in scores], indent=1) + "\n")
-        with whole_file(out / "regression.md") as temporary:
-            temporary.write_text(as_markdown(scores))
+                    found = list(measure(row, one_kernel, one_dim, settings, models=models, shift=shift))
+                    scores += found
+                    if not found:
+                        missing.append(f"{row} for {one_kernel} at D = {one_dim}")
+                    write_scores(out / f"{name}.json", with_newer(before, scores))
+            if one_kernel not in OTHERS:
+                status.update(f"{one_kernel}: drawing the figure")
+                picture(out / f"regression-{one_kernel}.png", one_kernel, models=models)
+        with whole_file(out / f"{name}.md") as temporary:
+            temporary.write_text(as_markdown(with_newer(before, scores)))
     table = Table("kernel", "D", "row", "by", box=None, header_style="bold")
     for heading in ("nats a point", "gap to the exact GP", "calls", "ms a draw"):
         table.add_column(heading, justify="right")
     for s in scores:
         speed = "" if s.seconds_per_draw is None else f"{1e3 * s.seconds_per_draw:.3g}"
-        cells = (s.kernel, str(s.dim), s.row, s.estimator, str(s.log_prob), str(s.gap), str(s.calls or ""), speed)
+        cells = (s.kernel, str(s.dim), s.row, s.estimator, str(s.log_prob), str(s.gap or ""), str(s.calls or ""), speed)
         table.add_row(*cells)
     console.print(table)
-    console.print(f"Numbers, table and figures: [bold]{out}/regression*[/]")
+    if missing:
+        console.print(f"No model in {models}, so left out: {'; '.join(missing)}. [bold]ndp train --help[/] says how.")
+    console.print(f"Numbers, table and figures: [bold]{out}/{name}*[/]")
 
 
 @reproduce.command()

@@ -8,16 +8,21 @@ import torch
 from torch import Tensor
 
 from ndp.priors.drawing import draw_tensor
+from ndp.randomness import normal
 from ndp.typing import Array
 
 
 @final
 @dataclass(frozen=True)
 class Sawtooth:
-    """f(x) = sqrt(3) (2 frac(w <d, x> - p) - 1): unit variance, w uniform in [low, high] waves a unit, d a random direction."""
+    """f(x) = sqrt(3) (2 frac(w <d, x> - p) - 1): unit variance, w uniform in [low, high] waves a unit, d a random direction.
+
+    Values carry independent normal noise of standard deviation `noise`.
+    """
 
     low: float = 0.5
     high: float = 1.5
+    noise: float = 0.0
 
     def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
         def one(x: Tensor, generator: torch.Generator) -> Tensor:
@@ -27,6 +32,9 @@ class Sawtooth:
             direction = (direction / direction.norm(dim=1, keepdim=True)).to(x.device)
             frequency = self.low + (self.high - self.low) * uniform[0]
             phase = frequency * (x @ direction)[..., 0] - uniform[1]
-            return math.sqrt(3) * (2 * (phase - phase.floor()) - 1)[..., None]
+            wave = math.sqrt(3) * (2 * (phase - phase.floor()) - 1)[..., None]
+            if not self.noise:
+                return wave
+            return wave + self.noise * normal(tuple(wave.shape), generator, like=wave)
 
         return draw_tensor(one, x, num_samples, generator)
