@@ -105,11 +105,12 @@ def test_the_report_says_what_was_measured() -> None:
     exact = exact_process_of(oracle, "oracle-se")
     told: list[str] = []
     tiny = Sizes(contexts=1, draws=10, others=2, pairs=8, exact_rounds=2)
-    found = report([("GP", exact), ("oracle-se", oracle)], exact, tiny, told.append)
+    found = report([("GP", exact), ("oracle-se", oracle)], exact, tiny, note="A third is left out.", tell=told.append)
     assert told == [f"{p}: {w}" for p in ("GP", "oracle-se") for w in ("the marginal at x = 0", "Bayes' rule")]
     assert [row[0] for row in found.tables[0].rows][:3] == ["GP", "oracle-se", "oracle-se / GP"]
     assert set(found.numbers) == {"spreads", "ratios", "bayes"}
     assert len(found.figure.axes) == 6
+    assert found.seen.endswith("A third is left out.")
     with pytest.raises(ValueError, match="exact posterior"):
         exact_process_of(load_ndp("step", "cpu"), "step")
     with pytest.raises(ValueError, match="is exact"):

@@ -24,6 +24,7 @@ from ndp.experiments.consistency import (
 )
 from ndp.experiments.drawing import Tell
 from ndp.experiments.report import Report, Table
+from ndp.experiments.rival import find_rival
 from ndp.gp import GP
 from ndp.models import exact_process_of, load_ndp
 from ndp.plotting import BLACK, BLUE, GREEN, ORANGE, label_once, new_grid
@@ -39,16 +40,19 @@ PAPER = {
 }
 
 
-def reproduce(model: str, *, quick: bool, device: str, tell: Tell) -> Report:
-    """Measure and show. Any other process joins with one line in `processes`."""
+def reproduce(model: str, *, neural_process: str, quick: bool, device: str, tell: Tell) -> Report:
+    """The exact process, the NDP, and a neural process."""
     network = load_ndp(model, device)
     exact = exact_process_of(network, model)
+    rival = find_rival(neural_process, network, device)
     processes: list[tuple[str, Process]] = [("GP", exact), (model, network)]
-    return report(processes, exact, QUICK if quick else FULL, tell)
+    if rival.process:
+        processes.append((rival.name, rival.process))
+    return report(processes, exact, QUICK if quick else FULL, note=rival.absence, tell=tell)
 
 
-def report(processes: list[tuple[str, Process]], exact: GP, sizes: Sizes, tell: Tell) -> Report:
-    """Every process, the exact one first, on the same contexts, inputs and pairs."""
+def report(processes: list[tuple[str, Process]], exact: GP, sizes: Sizes, *, note: str, tell: Tell) -> Report:
+    """Every process, the exact one first and the NDP next, on the same contexts, inputs and pairs."""
     statistics: dict[str, list[Tensor]] = {}
     gaps = []
     for index, (name, process) in enumerate(processes):
@@ -62,7 +66,7 @@ def report(processes: list[tuple[str, Process]], exact: GP, sizes: Sizes, tell: 
     return Report(
         name="consistency",
         tables=tables(spreads, gaps),
-        seen=describe(spreads, gaps),
+        seen=" ".join([describe(spreads, gaps), *([note] if note else [])]),
         numbers={
             "spreads": [asdict(one) for one in spreads],
             "ratios": {one.process: {s: asdict(r) for s, r in ratios(spreads[0], one).items()} for one in spreads[1:]},
