@@ -171,7 +171,7 @@ def test_models_are_listed_and_can_be_loaded() -> None:
         (["demo"], ["--context", "--out", "--draws", "--steps", "--seed", "Condition on a few points"]),
         (["sample"], ["--model", "--at", "--context", "--draws", "--out", "--plot", "--seed", "Draw functions"]),
         (["models"], ["List the models"]),
-        (["export"], ["MODEL", "FOLDER", "--half", "Copy a model"]),
+        (["export"], ["--half", "Copy a model"]),
         (["reproduce"], ["closed-form", "choices", "timing"]),
         (["reproduce", "closed-form"], ["--tasks", "--quick", "--out", "perfect denoiser"]),
     ],

@@ -1,6 +1,6 @@
 """Consistency: a Gaussian process is at its own sampling noise and obeys Bayes' rule; what depends on its company does not."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -72,6 +72,17 @@ def test_a_gaussian_process_is_at_its_sampling_noise_and_a_swayed_one_is_not() -
     swayed = ratios(exact, spread("swayed", [statistics_at_zero(SwayedProcess(), GP, SIZES, generator)]))
     assert swayed["mean"].mean > 5
     assert swayed["variance"].mean < 2
+
+
+def test_beyond_its_noise_a_gaussian_process_varies_by_nothing_and_a_swayed_one_by_its_sway() -> None:
+    """However few the draws."""
+    generator = torch.Generator().manual_seed(3)
+    exact = spread("GP", [statistics_at_zero(GP, GP, SIZES, generator) for _ in range(10)]).beyond["mean"]
+    assert exact.mean < 3 * exact.standard_error
+    few = replace(SIZES, contexts=40, draws=10)
+    found = spread("swayed", [statistics_at_zero(SwayedProcess(), GP, few, generator)]).beyond["mean"]
+    expected = (SIZES.others / 3) ** 0.5 / (SIZES.others + 1)  # of the mean of uniform inputs in [-1, 1] and a zero
+    assert abs(found.mean - expected) < 4.5 * found.standard_error
 
 
 def test_the_noise_of_the_mean_is_known() -> None:

@@ -1,6 +1,7 @@
 """The neural process that the paper's figures show beside the NDP: a shipped one, or one that the user trained."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from ndp.baselines.architectures import package
 from ndp.baselines.neural_process import NeuralProcess
@@ -31,7 +32,7 @@ def find_rival(name: str, model: NDP, device: str) -> Rival:
         raise ValueError(
             f"{chosen} was trained on {prior_of(process) or 'a table'}, and the model beside it on {prior}"
         )
-    return Rival(chosen, process.to(read_device(device)))
+    return Rival(Path(chosen).name, process.to(read_device(device)))
 
 
 def _why_not(shipped: str) -> str:
