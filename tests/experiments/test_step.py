@@ -98,15 +98,17 @@ def test_a_gp_is_fitted_to_its_lengthscale() -> None:
 
 
 def test_the_picture_and_the_tables_say_what_was_measured() -> None:
-    sizes = Sizes(40, 12, (0, 3), contexts=5, draws_at_zero=20, draws_in_company=20, repaint_draws=0, repaint_levels=0)
+    sizes = Sizes(
+        40, 12, (0, 3), contexts=5, draws_at_zero=20, draws_in_company=20, company=3, repaint_draws=0, repaint_levels=0
+    )
     told: list[str] = []
     ours = Method("step", Step().condition, draws=40, draws_at_zero=20, draws_in_company=20)
     outcome = measure([Method("exact law", Step().condition, 40, 20), ours], sizes, told.append)
     assert len(told) == 7
     functions, marginals = tables(outcome)
     assert [row[:2] for row in functions.rows] == [(m, o) for m in ("exact law", "step") for o in ("0", "3")]
-    assert [row[:2] for row in marginals.rows] == [("exact law", "alone"), ("step", "alone"), ("step", "20")]
-    assert "asked for with 20 others" in describe(outcome, "step", 0.4, 0.4)
+    assert [row[:2] for row in marginals.rows] == [("exact law", "alone"), ("step", "alone"), ("step", "3")]
+    assert "asked for with 3 others" in describe(outcome, "step", 0.4, 0.4)
     assert "Between 100.0% and 100.0% of the draws" in describe(outcome, "step", 0.4, 0.4)
     grid = torch.linspace(-1, 1, 12, dtype=torch.float64)
     rows = draw_rows("step", "cpu", grid, values=16)

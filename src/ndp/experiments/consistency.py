@@ -2,7 +2,7 @@
 
 A Gaussian process is consistent, so that what its row shows is sampling noise, and what another row has more is not. The paper
 does not say how many draws it took. Its Gaussian process's row is what about 50 draws of a value of standard deviation 0.2
-give; that is the deviation here, too, after five observations in [-1, 1].
+give, about what a value has here, too, after five observations in [-1, 1].
 """
 
 from dataclasses import dataclass

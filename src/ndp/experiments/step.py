@@ -26,14 +26,13 @@ from ndp.typing import Array
 WITHIN = 0.02  # how far P(y = 1 | x = 0) may be off
 CLOSE = 0.05  # a value this near 0 or 1 counts as one
 MOST_CONTEXT = 10
-COMPANY = 20  # other inputs beside x = 0
 
 
 @dataclass(frozen=True)
 class Sizes:
     """How much to measure: draws of functions, points of a function, contexts for P(y = 1 | x = 0), and RePaint's share.
 
-    The value at x = 0 is asked for alone, and in company: together with others at random inputs, as in training.
+    The value at x = 0 is asked for alone, and in `company`: together with that many others at random inputs, as in training.
     """
 
     draws: int
@@ -42,13 +41,14 @@ class Sizes:
     contexts: int
     draws_at_zero: int
     draws_in_company: int
+    company: int
     repaint_draws: int
     repaint_levels: int
     repaint_repeats: int = 5
 
 
-QUICK = Sizes(256, 60, (0, 2, 5), 100, 128, 64, repaint_draws=24, repaint_levels=25)
-FULL = Sizes(2000, 100, (0, 1, 2, 5, 10), 100, 1000, 10_000, repaint_draws=100, repaint_levels=500)
+QUICK = Sizes(256, 60, (0, 2, 5), 100, 128, 64, 20, repaint_draws=24, repaint_levels=25)
+FULL = Sizes(2000, 100, (0, 1, 2, 5, 10), 100, 1000, 4000, 79, repaint_draws=100, repaint_levels=500)
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def measure(found: list[Method], sizes: Sizes, tell: Tell) -> Outcome:
         marginals.append(score_marginal(method, sizes.contexts))
         if method.draws_in_company:
             tell(f"{method.name}: the same in company")
-            marginals.append(score_marginal(method, sizes.contexts, company=COMPANY))
+            marginals.append(score_marginal(method, sizes.contexts, company=sizes.company))
     return Outcome(functions, marginals)
 
 
