@@ -196,7 +196,9 @@ def describe(rows: list[list[Panel]], note: str) -> str:
         f"standard deviation by at most {max(p.score.std_error for p in panels):.3f} (root mean square over the grid)."
         for panels in rows[1:]
     ]
-    return " ".join(["Bands close around the function as observations grow.", *said, *([note] if note else [])])
+    return " ".join(
+        ["The exact band closes around the function as observations grow.", *said, *([note] if note else [])]
+    )
 
 
 def _root_mean_square(values: Tensor) -> float:
