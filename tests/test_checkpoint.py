@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import ndp
-from ndp.checkpoint import read_model
+from ndp.checkpoint import read_model, write_model
 from ndp.networks.bidimensional import BiDimensionalAttention
 from ndp.scaling import Scaling
 
@@ -48,6 +48,29 @@ def test_a_saved_model_draws_the_same_functions(folder: Path) -> None:
         assert again.about == {"trained_on": "nothing"}
         assert again.trained_ratios == (0.01, 60.0)
         assert again.input_dims == (1,)
+
+
+def test_half_precision_takes_half_the_space_and_draws_nearly_the_same(folder: Path, tmp_path: Path) -> None:
+    whole = read_model(folder)
+    write_model(whole, tmp_path / "half", half=True)
+    sizes = [(path / "model.safetensors").stat().st_size for path in (tmp_path / "half", folder)]
+    assert sizes[0] < 0.6 * sizes[1], "half of the numbers; their names take the rest"
+    assert json.loads((tmp_path / "half" / "config.json").read_text())["stored_as"] == "float16"
+    for again in (ndp.load(str(tmp_path / "half")), ndp.NDP.from_pretrained(str(tmp_path / "half"))):
+        assert isinstance(again, ndp.NDP)
+        assert again.dtype == torch.float32
+        np.testing.assert_allclose(draws(again), draws(whole), atol=0.01 * 15)  # the unit of y is 15
+    damage_weights(tmp_path / "half")
+    with pytest.raises(ValueError, match="is damaged or was changed"):
+        read_model(tmp_path / "half")
+
+
+def test_what_does_not_fit_into_half_precision_is_refused(tmp_path: Path) -> None:
+    large = model()
+    large.network.out.weight[0, 0] = 1e6  # type: ignore[union-attr, index]
+    with pytest.raises(ValueError, match=r"out.weight holds numbers too large for half precision"):
+        write_model(large, tmp_path / "half", half=True)
+    assert not (tmp_path / "half").exists()
 
 
 def test_there_is_no_pickle_in_a_saved_model(folder: Path) -> None:

@@ -167,10 +167,11 @@ def test_models_are_listed_and_can_be_loaded() -> None:
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ([], ["demo", "sample", "models", "reproduce"]),
+        ([], ["demo", "sample", "models", "export", "reproduce"]),
         (["demo"], ["--context", "--out", "--draws", "--steps", "--seed", "Condition on a few points"]),
         (["sample"], ["--model", "--at", "--context", "--draws", "--out", "--plot", "--seed", "Draw functions"]),
         (["models"], ["List the models"]),
+        (["export"], ["--half", "Copy a model"]),
         (["reproduce"], ["closed-form", "choices", "timing"]),
         (["reproduce", "closed-form"], ["--tasks", "--quick", "--out", "perfect denoiser"]),
     ],
@@ -312,7 +313,7 @@ def test_a_mistake_in_training_is_one_line_and_makes_no_folder(folder: Path, arg
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("evaluate step", "step was not trained on a process with an exact posterior (se, matern52)"),
+        ("evaluate step", "step was not trained on a Gaussian process with an exact posterior"),
         ("evaluate gp-se", "gp-se is exact"),
         ("evaluate se --device cuda", "there is no CUDA device here; use --device cpu"),
         ("evaluate se --device tpu", "a device is auto, cpu or cuda, not 'tpu'"),
@@ -346,6 +347,17 @@ def test_a_model_is_trained_sampled_and_scored(folder: Path) -> None:
     assert scored.exit_code == 0, scored.output
     (result,) = json.loads(scored.stdout)
     assert result["net_gap"]["mean"] > 0.1, "it knows nothing yet"
+    exported = call("export", "runs/small", "shared/small", "--half")
+    assert exported.exit_code == 0, exported.output
+    assert re.search(r"Model, 0.\d\d MB: shared/small", exported.stdout)
+    assert {path.name for path in (folder / "shared" / "small").iterdir()} == {"config.json", "model.safetensors"}
+    assert sample("--out", "half.csv", model="shared/small").exit_code == 0
+    np.testing.assert_allclose(read(folder / "half.csv")["mean"], read(folder / "drawn.csv")["mean"], atol=0.02)
+    for arguments, message in (
+        (("runs/small", "shared/small"), "shared/small is not empty"),
+        (("gp-se", "new"), "gp-se is exact: it has no weights to export"),
+    ):
+        assert message in call("export", *arguments).stderr
     few = ("--tasks", "2", "--draws", "64", "--steps", "3", "--device", "cpu", "--record")
     assert call("evaluate", "runs/small", *few).exit_code == 0
     (recorded,) = ndp.load("runs/small").about["scores"]["evaluations"]  # type: ignore[union-attr]

@@ -15,6 +15,7 @@ from ndp.metrics import (
     expected_log_prob_gap,
     fitted_gaussian_log_prob,
     interval_coverage,
+    noise_of_means,
     rank_histogram,
     ranks,
     spread_of_means,
@@ -138,3 +139,10 @@ def test_the_spread_of_means_sees_what_moves_with_the_configuration_only() -> No
     moves = torch.tensor([-1.0, 0.0, 1.0], dtype=torch.float64)
     within = torch.tensor([-5.0, 5.0], dtype=torch.float64)
     assert spread_of_means(moves[:, None] + within).item() == pytest.approx(1.0)
+    assert noise_of_means(moves[:, None] + within).item() == pytest.approx(5.0), "two repeats of variance 50"
+
+
+def test_the_noise_of_means_is_their_spread_where_nothing_moves() -> None:
+    still = normal(2000, 5, 20)
+    assert noise_of_means(still).square().mean().sqrt().item() == pytest.approx(20**-0.5, rel=0.01)
+    assert spread_of_means(still).square().mean().sqrt().item() == pytest.approx(20**-0.5, rel=0.04)

@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from ndp import __version__
+from ndp.baselines.architectures import Kind
 from ndp.baselines.neural_process import NeuralProcess
 from ndp.diffusion.prediction import Prediction
 from ndp.files import whole_file
@@ -26,11 +27,17 @@ WEIGHTS, CONFIG = "model.safetensors", "config.json"
 _NETWORKS = {"bidimensional": BiDimensionalAttention}
 
 
-def write_model(model: NDP | NeuralProcess, folder: Path) -> None:
-    """Weights first, then the configuration that vouches for them: a half-written model is never a readable one."""
+def write_model(model: NDP | NeuralProcess, folder: Path, *, half: bool = False) -> None:
+    """Weights first, then the configuration that vouches for them: a half-written model is never a readable one.
+
+    With `half` they take half the space, in float16; a model computes in float32 all the same once it is read.
+    """
     described = _describe_neural_process(model) if isinstance(model, NeuralProcess) else _describe_ndp(model)
     assert isinstance(model.network, nn.Module)
     weights = {name: tensor.detach().contiguous().cpu() for name, tensor in model.network.state_dict().items()}
+    if half:
+        weights = {name: _halved(name, tensor) for name, tensor in weights.items()}
+        described["stored_as"] = "float16"
     with whole_file(folder / WEIGHTS) as temporary:
         safetensors.torch.save_file(weights, temporary)
         digest = _digest(temporary)
@@ -38,6 +45,14 @@ def write_model(model: NDP | NeuralProcess, folder: Path) -> None:
     config = {"schema": SCHEMA, "library": f"ndp {__version__}", **described, **about}
     with whole_file(folder / CONFIG) as temporary:
         temporary.write_text(json.dumps(config, indent=1) + "\n")
+
+
+def _halved(name: str, weight: Tensor) -> Tensor:
+    if not weight.is_floating_point():
+        return weight
+    if bool((weight.abs() > torch.finfo(torch.float16).max).any()):
+        raise ValueError(f"{name} holds numbers too large for half precision; save this model in full")
+    return weight.half()
 
 
 def _describe_ndp(model: NDP) -> dict[str, Any]:
@@ -103,6 +118,13 @@ def read_hub_model(model_id: str, options: dict[str, Any]) -> NDP | NeuralProces
 def read_config(folder: Path) -> dict[str, Any]:
     """What a model says of itself, without its weights."""
     return _read_config(folder / CONFIG)
+
+
+def architecture_of(config: dict[str, Any]) -> str:
+    """What kind of model a configuration describes, in words."""
+    if config.get("process", NDP_PROCESS) == NEURAL_PROCESS:
+        return Kind(config["network"]["kind"]).words
+    return "neural diffusion process"
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -132,6 +132,11 @@ def spread_of_means(statistics: Float[Tensor, "*A K R"]) -> Float[Tensor, "*A"]:
     return statistics.mean(-1).std(-1)
 
 
+def noise_of_means(statistics: Float[Tensor, "*A K R"]) -> Float[Tensor, "*A"]:
+    """What `spread_of_means` would be on average if nothing depended on the configuration, from how repeats differ."""
+    return (statistics.var(-1).mean(-1) / statistics.shape[-1]).sqrt()
+
+
 def _distribution_function(ordered: Tensor, places: Tensor) -> Tensor:
     return torch.searchsorted(ordered, places, right=True) / ordered.shape[-1]
 

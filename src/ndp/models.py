@@ -2,7 +2,8 @@
 
 gp-se, gp-matern52            the exact Gaussian processes of the paper's regression experiments
 oracle-se, oracle-matern52    an NDP driven by the perfect denoiser of the same process, in place of a trained network
-all others                    trained weights that come with the package, one folder each in `ndp/pretrained`
+all others                    trained weights that come with the package, one folder each in `ndp/pretrained`: NDPs, and
+                              as anp-... attentive neural processes to compare with (extra `baselines`)
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import gpytorch
 from torch import Tensor
 
 from ndp.baselines.neural_process import NeuralProcess
-from ndp.checkpoint import read_config, read_hub_model, read_model
+from ndp.checkpoint import WEIGHTS, architecture_of, read_config, read_hub_model, read_model, write_model
 from ndp.devices import read_device
 from ndp.diffusion.oracle import GPOracle
 from ndp.gp import GP, ScaledToDimension
@@ -53,6 +54,7 @@ class Shipped:
     """A trained model that comes with the package, as it describes itself."""
 
     name: str
+    architecture: str
     input_dims: tuple[int, ...]
     about: dict[str, Any]
     size: int  # bytes
@@ -72,9 +74,10 @@ def shipped() -> list[Shipped]:
     return [
         Shipped(
             name=folder.name,
+            architecture=architecture_of(config),
             input_dims=tuple(config["input_dims"] or ()),
             about=config["about"],
-            size=(folder / "model.safetensors").stat().st_size,
+            size=(folder / WEIGHTS).stat().st_size,
         )
         for folder, config in described
     ]
@@ -97,6 +100,17 @@ def load(name: str) -> GP | NDP | NeuralProcess:
     raise ValueError(f"there is no model and no folder named {name!r}; the models are: {', '.join(names())}")
 
 
+def export(name: str, folder: Path, *, half: bool) -> int:
+    """Write a model of weights to a new folder; returns the bytes that they take."""
+    model = load(name)
+    if isinstance(model, GP):
+        raise ValueError(f"{name} is exact: it has no weights to export")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise ValueError(f"{folder} is not empty")
+    write_model(model, folder, half=half)
+    return (folder / WEIGHTS).stat().st_size
+
+
 def load_ndp(name: str, device: str = "cpu") -> NDP:
     """An NDP by its name, on a device."""
     model = load(name)
@@ -107,9 +121,14 @@ def load_ndp(name: str, device: str = "cpu") -> NDP:
     return model.to(read_device(device))
 
 
+def prior_of(model: NDP | NeuralProcess) -> str:
+    """The name of the prior that a model was trained on; empty for a table of functions."""
+    return model.about.get("recipe", {}).get("prior", "")
+
+
 def exact_process_of(model: NDP, name: str) -> GP:
     """The Gaussian process that a regression model was trained on."""
-    process = exact_process(model.about.get("recipe", {}).get("prior", ""))
+    process = exact_process(prior_of(model))
     if process is None:
         raise ValueError(f"{name} was not trained on a Gaussian process with an exact posterior")
     return process

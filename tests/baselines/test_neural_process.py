@@ -139,6 +139,12 @@ def test_training_lowers_the_loss_and_the_model_comes_back_from_disk(kind: Kind,
     assert again.about == model.about
     np.testing.assert_array_equal(again.condition(X, Y).moments(GRID).mean, model.condition(X, Y).moments(GRID).mean)
     assert isinstance(ndp.load(str(tmp_path)), NeuralProcess)
+    write_model(model, tmp_path / "half", half=True)
+    sizes = [(folder / "model.safetensors").stat().st_size for folder in (tmp_path / "half", tmp_path)]
+    assert sizes[0] < 0.7 * sizes[1], "half of the numbers; their names take the rest"
+    half = read_model(tmp_path / "half")
+    for ours, full in zip(half.condition(X, Y).moments(GRID), model.condition(X, Y).moments(GRID), strict=True):
+        np.testing.assert_allclose(ours, full, atol=0.01)
 
 
 def test_mistakes_are_told_plainly() -> None:

@@ -1,6 +1,6 @@
 """Consistency: a Gaussian process is at its own sampling noise and obeys Bayes' rule; what depends on its company does not."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -74,6 +74,17 @@ def test_a_gaussian_process_is_at_its_sampling_noise_and_a_swayed_one_is_not() -
     assert swayed["variance"].mean < 2
 
 
+def test_beyond_its_noise_a_gaussian_process_varies_by_nothing_and_a_swayed_one_by_its_sway() -> None:
+    """However few the draws."""
+    generator = torch.Generator().manual_seed(3)
+    exact = spread("GP", [statistics_at_zero(GP, GP, SIZES, generator) for _ in range(10)]).beyond["mean"]
+    assert exact.mean < 3 * exact.standard_error
+    few = replace(SIZES, contexts=40, draws=10)
+    found = spread("swayed", [statistics_at_zero(SwayedProcess(), GP, few, generator)]).beyond["mean"]
+    expected = (SIZES.others / 3) ** 0.5 / (SIZES.others + 1)  # of the mean of uniform inputs in [-1, 1] and a zero
+    assert abs(found.mean - expected) < 4.5 * found.standard_error
+
+
 def test_the_noise_of_the_mean_is_known() -> None:
     generator = torch.Generator().manual_seed(2)
     exact = spread("GP", [statistics_at_zero(GP, GP, SIZES, generator) for _ in range(20)])
@@ -105,11 +116,12 @@ def test_the_report_says_what_was_measured() -> None:
     exact = exact_process_of(oracle, "oracle-se")
     told: list[str] = []
     tiny = Sizes(contexts=1, draws=10, others=2, pairs=8, exact_rounds=2)
-    found = report([("GP", exact), ("oracle-se", oracle)], exact, tiny, told.append)
+    found = report([("GP", exact), ("oracle-se", oracle)], exact, tiny, note="A third is left out.", tell=told.append)
     assert told == [f"{p}: {w}" for p in ("GP", "oracle-se") for w in ("the marginal at x = 0", "Bayes' rule")]
     assert [row[0] for row in found.tables[0].rows][:3] == ["GP", "oracle-se", "oracle-se / GP"]
     assert set(found.numbers) == {"spreads", "ratios", "bayes"}
     assert len(found.figure.axes) == 6
+    assert found.seen.endswith("A third is left out.")
     with pytest.raises(ValueError, match="exact posterior"):
         exact_process_of(load_ndp("step", "cpu"), "step")
     with pytest.raises(ValueError, match="is exact"):

@@ -54,4 +54,4 @@ def test_a_command_from_end_to_end(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     numbers = json.loads((tmp_path / "illustration.json").read_text())
     assert max(panel["mean_error"] for panel in numbers["panels"]) < 0.01
-    assert "the band closes around the function" in result.stdout
+    assert "band closes around the function" in result.stdout

@@ -14,7 +14,7 @@ from ndp.models import regression_gp
 from ndp.priors.step import Step
 from ndp.typing import Posterior, Process
 
-EXACT = Method("exact law", Step().condition, draws=2000, draws_at_zero=20_000)
+EXACT = Method("exact law", Step().condition, draws=2000, draws_at_zero=20_000, draws_in_company=20_000)
 
 
 def test_the_exact_posterior_of_steps_is_uniform_between_the_last_zero_and_the_first_one() -> None:
@@ -78,6 +78,11 @@ def test_an_exact_sampler_passes_on_marginals_and_a_gaussian_process_fails_on_ev
     marginal = score_marginal(EXACT, contexts=100)
     assert marginal.within.mean == 1.0
     assert marginal.largest < 0.02
+    company = score_marginal(EXACT, contexts=100, company=7)
+    assert company.within.mean == 1.0
+    assert (marginal.company, company.company) == (0, 7)
+    for score in (marginal, company):
+        assert abs(score.error.mean - score.noise) < 4.5 * score.error.standard_error
     gp = Method("gp", regression_gp("se").condition, draws=200, draws_at_zero=200)
     assert score_functions(gp, 2, points=30).clean.mean == 0.0
     assert score_functions(gp, 2, points=30).distance.mean > 0.1
@@ -93,14 +98,17 @@ def test_a_gp_is_fitted_to_its_lengthscale() -> None:
 
 
 def test_the_picture_and_the_tables_say_what_was_measured() -> None:
-    sizes = Sizes(40, 12, (0, 3), contexts=5, draws_at_zero=20, repaint_draws=0, repaint_levels=0)
+    sizes = Sizes(
+        40, 12, (0, 3), contexts=5, draws_at_zero=20, draws_in_company=20, company=3, repaint_draws=0, repaint_levels=0
+    )
     told: list[str] = []
-    ours = Method("step", Step().condition, draws=40, draws_at_zero=20)
+    ours = Method("step", Step().condition, draws=40, draws_at_zero=20, draws_in_company=20)
     outcome = measure([Method("exact law", Step().condition, 40, 20), ours], sizes, told.append)
-    assert len(told) == 6
+    assert len(told) == 7
     functions, marginals = tables(outcome)
     assert [row[:2] for row in functions.rows] == [(m, o) for m in ("exact law", "step") for o in ("0", "3")]
-    assert len(marginals.rows) == 2
+    assert [row[:2] for row in marginals.rows] == [("exact law", "alone"), ("step", "alone"), ("step", "3")]
+    assert "asked for with 3 others" in describe(outcome, "step", 0.4, 0.4)
     assert "Between 100.0% and 100.0% of the draws" in describe(outcome, "step", 0.4, 0.4)
     grid = torch.linspace(-1, 1, 12, dtype=torch.float64)
     rows = draw_rows("step", "cpu", grid, values=16)

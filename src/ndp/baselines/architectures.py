@@ -22,6 +22,19 @@ class Kind(StrEnum):
     def latent(self) -> bool:
         return self in (Kind.CONVNP, Kind.ANP, Kind.NP)
 
+    @property
+    def words(self) -> str:
+        return _WORDS[self]
+
+
+_WORDS = {
+    Kind.GNP: "Gaussian neural process",
+    Kind.CONVCNP: "convolutional conditional neural process",
+    Kind.CONVNP: "convolutional neural process",
+    Kind.ANP: "attentive neural process",
+    Kind.NP: "neural process",
+}
+
 
 # A grid of the inputs is what convolutions need, and what makes them dear in more dimensions.
 _GRIDS: dict[int, dict[str, Any]] = {

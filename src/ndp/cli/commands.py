@@ -206,6 +206,24 @@ def evaluate(
 
 
 @app.command()
+def export(
+    model: Annotated[str, typer.Argument(help="Name or folder of a model, such as the folder of a run.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to write weights and configuration to, and nothing else.")],
+    half: Annotated[bool, typer.Option(help="Store the weights in 16 bits: half the size.")] = False,
+) -> None:
+    """Copy a model out of its run: what ndp.load needs, without the state of the training."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console()
+    with told_plainly(), console.status("Importing torch"):
+        from ndp.models import export
+
+        size = export(model, folder, half=half)
+    console.print(f"Model, {size / 1e6:.2f} MB: [bold]{escape(str(folder))}[/]", soft_wrap=True)
+
+
+@app.command()
 def models() -> None:
     """List the models that there are."""
     from rich.console import Console
@@ -216,13 +234,15 @@ def models() -> None:
         from ndp.models import names, shipped
 
         known = shipped()
-    table = Table("name", "trained on", "D", "nats lost", box=None, header_style="bold")
+    table = Table("name", "model", "trained on", "D", "nats lost", box=None, header_style="bold")
     table.add_column("size", justify="right")
     for model in known:
         scores = [one for one in model.about.get("scores", {}).get("evaluations", []) if one["steps"] == 20]
         quality = ", ".join(f"{one['net_gap']['mean']:.3f}" for one in scores) or "-"
         dims = ", ".join(map(str, model.input_dims))
-        table.add_row(model.name, model.about["trained_on"], dims, quality, f"{model.size / 1e6:.2f} MB")
+        table.add_row(
+            model.name, model.architecture, model.about["trained_on"], dims, quality, f"{model.size / 1e6:.2f} MB"
+        )
     if known:
         console.print(table)
         console.print("nats lost: a point, at each D, to the exact process, by draws in 20 network calls\n")

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 Quick = Annotated[bool, typer.Option(help="Fewer draws and tasks: under three minutes on two cores.")]
 Out = Annotated[Path, typer.Option(help="Folder for the picture and the numbers.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: the GPU if there is one.")]
+NeuralProcess = Annotated[
+    str, typer.Option(help="Name or folder of a neural process to show beside it. Default: the shipped one, if any.")
+]
 
 
 def present(out: Path, run: "Callable[[Tell], Report]") -> None:
@@ -79,6 +82,7 @@ def marginalisation(
 @reproduce.command()
 def consistency(
     model: Annotated[str, typer.Option(help="Name or folder of a regression model.")] = "se",
+    neural_process: NeuralProcess = "",
     quick: Quick = False,
     device: Device = "auto",
     out: Out = Path("results"),
@@ -88,7 +92,7 @@ def consistency(
     def run(tell: "Tell") -> "Report":
         from ndp.experiments import consistency_report
 
-        return consistency_report.reproduce(model, quick=quick, device=device, tell=tell)
+        return consistency_report.reproduce(model, neural_process=neural_process, quick=quick, device=device, tell=tell)
 
     present(out, run)
 
@@ -117,15 +121,16 @@ def calibration(
 @reproduce.command()
 def illustration(
     model: Annotated[str, typer.Option(help="Name or folder of a model of squared exponential functions.")] = "se",
+    neural_process: NeuralProcess = "",
     quick: Quick = False,
     device: Device = "auto",
     out: Out = Path("results"),
 ) -> None:
-    """One function, more and more of it observed: posterior draws of a Gaussian process and of the NDP."""
+    """One function, more and more of it observed: posterior draws of a Gaussian process, a neural process and the NDP."""
 
     def run(tell: "Tell") -> "Report":
         from ndp.experiments import illustration
 
-        return illustration.reproduce(model, quick=quick, device=device, tell=tell)
+        return illustration.reproduce(model, neural_process=neural_process, quick=quick, device=device, tell=tell)
 
     present(out, run)

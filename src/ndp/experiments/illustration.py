@@ -1,6 +1,5 @@
 """One function, more and more of it observed: the paper's first figure, for every process in a list."""
 
-from copy import copy
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -12,11 +11,11 @@ from torch import Tensor
 
 from ndp.experiments.drawing import Tell
 from ndp.experiments.report import Report, Table
+from ndp.experiments.rival import find_rival
+from ndp.experiments.stretched import Stretched
 from ndp.gp import GP
-from ndp.models import LENGTHSCALE, OBSERVATION_NOISE, load_ndp
+from ndp.models import LENGTHSCALE, OBSERVATION_NOISE, load_ndp, prior_of
 from ndp.plotting import BLACK, BLUE, GREEN, ORANGE, label_once, new_grid, plot_posterior
-from ndp.process import NDP
-from ndp.scaling import Scaling
 from ndp.typing import Posterior, Process
 
 if TYPE_CHECKING:
@@ -25,7 +24,15 @@ if TYPE_CHECKING:
 SHOWN_LENGTHSCALE = 0.2
 OBSERVATIONS = (1, 3, 5, 10)
 POINTS, HELD_OUT = 81, 20
-COLOURS = (ORANGE, BLUE, GREEN)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A process with its name and its colour in the picture."""
+
+    name: str
+    colour: str
+    process: Process
 
 
 @dataclass(frozen=True)
@@ -61,14 +68,18 @@ class Truth:
     function: Float[Tensor, "M"]
 
 
-def reproduce(model: str, *, quick: bool, device: str, tell: Tell) -> Report:
-    """The exact Gaussian process and the NDP; another process joins with one line in this list."""
+def reproduce(model: str, *, neural_process: str, quick: bool, device: str, tell: Tell) -> Report:
+    """The paper's order: the exact Gaussian process, an attentive neural process, the NDP."""
+    network = load_ndp(model, device)
+    if prior_of(network) != "se":
+        raise ValueError(f"{model} was not trained on squared exponentials, which are what this figure shows")
+    rival = find_rival(neural_process, network, device)
     exact = squared_exponential()
-    processes: list[tuple[str, Process]] = [
-        ("Gaussian process", exact),
-        ("Neural diffusion process", at_lengthscale(load_ndp(model, device), SHOWN_LENGTHSCALE)),
-    ]
-    return report(processes, exact, draws=24 if quick else 64, tell=tell)
+    shown = [Shown("Gaussian process", ORANGE, exact)]
+    if rival.process:
+        shown.append(Shown(rival.process.kind.words.capitalize(), GREEN, at_shown_lengthscale(rival.process)))
+    shown.append(Shown("Neural diffusion process", BLUE, at_shown_lengthscale(network)))
+    return report(shown, exact, draws=24 if quick else 64, note=rival.absence, tell=tell)
 
 
 def squared_exponential() -> GP:
@@ -78,13 +89,9 @@ def squared_exponential() -> GP:
     return GP(kernel, noise=OBSERVATION_NOISE)
 
 
-def at_lengthscale(model: NDP, lengthscale: float) -> NDP:
-    """The same network with the unit of x changed, so that functions of lengthscale 1/4 have another one."""
-    if model.scaling is not None:
-        raise ValueError("only a model that works in the user's units can be given another lengthscale")
-    twin = copy(model)
-    twin.scaling = Scaling((0.0,), (lengthscale / LENGTHSCALE,), (0.0,), (1.0,))
-    return twin
+def at_shown_lengthscale(process: Process) -> Stretched:
+    """Models of squared exponentials know lengthscale 1/4; in another unit of x it is the one shown."""
+    return Stretched(process, SHOWN_LENGTHSCALE / LENGTHSCALE)
 
 
 def draw_truth(exact: GP, seed: int = 4) -> Truth:
@@ -115,34 +122,34 @@ def panel(name: str, posterior: Posterior, exact: Posterior, truth: Truth, obser
     )
 
 
-def report(processes: list[tuple[str, Process]], exact: GP, *, draws: int, tell: Tell) -> Report:
+def report(shown: list[Shown], exact: GP, *, draws: int, note: str, tell: Tell) -> Report:
     """A row of panels for each process, a column for each number of observations."""
     truth = draw_truth(exact)
     rows = []
-    for name, process in processes:
-        tell(f"{name}: draws")
+    for one in shown:
+        tell(f"{one.name}: draws")
         panels = []
         for count in OBSERVATIONS:
             x, y = truth.x[:count], truth.y[:count]
-            panels.append(panel(name, process.condition(x, y), exact.condition(x, y), truth, count, draws))
+            panels.append(panel(one.name, one.process.condition(x, y), exact.condition(x, y), truth, count, draws))
         rows.append(panels)
     found = [one for panels in rows for one in panels]
     return Report(
         name="illustration",
         tables=[table(found)],
-        seen=describe(rows),
+        seen=describe(rows, note),
         numbers={
             "panels": [{"process": one.process, "observations": one.observations, **asdict(one.score)} for one in found]
         },
-        figure=picture(rows, truth),
+        figure=picture(rows, [one.colour for one in shown], truth),
     )
 
 
-def picture(rows: list[list[Panel]], truth: Truth) -> "Figure":
+def picture(rows: list[list[Panel]], colours: list[str], truth: Truth) -> "Figure":
     """Draws, mean and two standard deviations, and the function behind."""
     title = "One function, more and more of it observed"
     figure, axes = new_grid(len(rows), len(OBSERVATIONS), size=(3.3, 2.6), title=title)
-    for panels, line, colour in zip(rows, axes, COLOURS, strict=False):
+    for panels, line, colour in zip(rows, axes, colours, strict=True):
         for one, ax in zip(panels, line, strict=True):
             plot_posterior(
                 ax,
@@ -182,7 +189,7 @@ def table(found: list[Panel]) -> Table:
     )
 
 
-def describe(rows: list[list[Panel]]) -> str:
+def describe(rows: list[list[Panel]], note: str) -> str:
     """What is seen, from the numbers."""
     said = [
         f"{panels[0].process}: the mean is off the exact one by at most {max(p.score.mean_error for p in panels):.3f}, the "
@@ -190,7 +197,7 @@ def describe(rows: list[list[Panel]]) -> str:
         for panels in rows[1:]
     ]
     return " ".join(
-        ["All draws go through the observations, and the band closes around the function as they grow.", *said]
+        ["The exact band closes around the function as observations grow.", *said, *([note] if note else [])]
     )
 
 

@@ -4,6 +4,7 @@ Given values on either side, the place of the jump is uniform between the last 0
 for draws of that exact law too: its row is what sampling noise alone gives.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -18,30 +19,36 @@ from ndp.metrics import distance_from_uniform
 from ndp.models import load_ndp
 from ndp.priors.source import Synthetic
 from ndp.priors.step import Step
-from ndp.process import NDP
+from ndp.process import NDP, NDPPosterior
 from ndp.repainting import RePaintPosterior
 from ndp.typing import Array
 
+WITHIN = 0.02  # how far P(y = 1 | x = 0) may be off
 CLOSE = 0.05  # a value this near 0 or 1 counts as one
 MOST_CONTEXT = 10
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much to measure: draws of functions, points of a function, contexts for P(y = 1 | x = 0), and RePaint's share."""
+    """How much to measure: draws of functions, points of a function, contexts for P(y = 1 | x = 0), and RePaint's share.
+
+    The value at x = 0 is asked for alone, and in `company`: together with that many others at random inputs, as in training.
+    """
 
     draws: int
     points: int
     observations: tuple[int, ...]
     contexts: int
     draws_at_zero: int
+    draws_in_company: int
+    company: int
     repaint_draws: int
     repaint_levels: int
     repaint_repeats: int = 5
 
 
-QUICK = Sizes(256, 60, (0, 2, 5), 100, 128, repaint_draws=24, repaint_levels=25)
-FULL = Sizes(2000, 100, (0, 1, 2, 5, 10), 100, 1000, repaint_draws=100, repaint_levels=500)
+QUICK = Sizes(256, 60, (0, 2, 5), 100, 128, 64, 20, repaint_draws=24, repaint_levels=25)
+FULL = Sizes(2000, 100, (0, 1, 2, 5, 10), 100, 1000, 4000, 79, repaint_draws=100, repaint_levels=500)
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,7 @@ class Method:
     condition: Callable[..., Sampler]
     draws: int
     draws_at_zero: int
+    draws_in_company: int = 0  # 0: only alone
 
 
 @dataclass(frozen=True)
@@ -72,10 +80,12 @@ class MarginalScore:
 
     method: str
     contexts: int
+    company: int  # other inputs asked for at the same time
     draws: int
     within: Number  # share of contexts off by at most 0.02
     largest: float
     error: Number  # absolute, mean over contexts
+    noise: float  # what of the error sampling alone would give
 
 
 @dataclass(frozen=True)
@@ -107,7 +117,7 @@ def methods(model: str, paper: str, device: str, sizes: Sizes) -> list[Method]:
     paper_network = load_ndp(paper, device) if paper else network
     found = [
         Method("exact law", Step().condition, sizes.draws, 100_000),
-        Method(model, network.condition, sizes.draws, sizes.draws_at_zero),
+        Method(model, network.condition, sizes.draws, sizes.draws_at_zero, sizes.draws_in_company),
     ]
     if sizes.repaint_draws:
         repainted = partial(_repaint, paper_network, sizes.repaint_levels, sizes.repaint_repeats)
@@ -129,6 +139,9 @@ def measure(found: list[Method], sizes: Sizes, tell: Tell) -> Outcome:
             functions.append(score_functions(method, observations, sizes.points))
         tell(f"{method.name}: P(y = 1 | x = 0) in {sizes.contexts} contexts")
         marginals.append(score_marginal(method, sizes.contexts))
+        if method.draws_in_company:
+            tell(f"{method.name}: the same in company")
+            marginals.append(score_marginal(method, sizes.contexts, company=sizes.company))
     return Outcome(functions, marginals)
 
 
@@ -172,21 +185,33 @@ def jump_positions(
     return low + (high - low) * torch.rand(len(draws), generator=generator, dtype=draws.dtype)
 
 
-def score_marginal(method: Method, contexts: int, seed: int = 1) -> MarginalScore:
-    """P(y = 1 | x = 0) against the exact one, given 1 to 10 values of random steps."""
+def score_marginal(method: Method, contexts: int, *, company: int = 0, seed: int = 1) -> MarginalScore:
+    """P(y = 1 | x = 0) against the exact one, given 1 to 10 values of random steps, with `company` other inputs asked for."""
     generator = torch.Generator().manual_seed(seed)
     source = Synthetic(Step(), low=-1.0, high=1.0, targets=1, most_context=MOST_CONTEXT, least_context=1)
     batch = source.draw(contexts, generator=generator)
     x, y, mask = (part[:, :MOST_CONTEXT] for part in (batch.x, batch.y, batch.mask))
     zero = torch.zeros(contexts, 1, 1, dtype=torch.float64)
     exact = Step().condition(x, y, mask=mask).probability_of_one(zero)[:, 0, 0]
-    values = draw_one_value(method.condition(x, y, mask=mask), zero, method.draws_at_zero, generator)
+    posterior = method.condition(x, y, mask=mask)
+    if company:
+        draws = method.draws_in_company
+        others = 2 * torch.rand(contexts, company, 1, generator=generator, dtype=torch.float64) - 1
+        values = draw(posterior, torch.cat([zero, others], dim=1), draws, generator)[..., 0, 0]
+    else:
+        draws = method.draws_at_zero
+        values = draw_one_value(posterior, zero, draws, generator)
     error = ((values > 0.5).double().mean(0) - exact).abs()
+    evenly_spread = not company and isinstance(posterior, NDPPosterior)
+    # A share of n draws has the mean absolute deviation sqrt(2 / pi) of its standard error, nearly.
+    noise = 0.0 if evenly_spread else (2 / math.pi * exact * (1 - exact) / draws).sqrt().mean().item()
     return MarginalScore(
         method=method.name,
         contexts=contexts,
-        draws=method.draws_at_zero,
-        within=Number.of((error <= 0.02).double()),
+        company=company,
+        draws=draws,
+        within=Number.of((error <= WITHIN).double()),
         largest=error.max().item(),
         error=Number.of(error),
+        noise=noise,
     )
