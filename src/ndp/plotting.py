@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, PURPLE, GREY, BLACK = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8a8a8a", "#1a1a1a"
+SKY = "#56B4E9"
 NUMBERS = "viridis"  # a map of numbers to colours whose lightness rises evenly
 ENDINGS = (".png", ".svg", ".pdf", ".jpg")
 

@@ -13,6 +13,7 @@ from botorch.sampling.get_sampler import GetSampler
 from botorch.sampling.normal import IIDNormalSampler
 from torch import Tensor
 
+from ndp.models import models_for
 from ndp.process import NDP
 from ndp.randomness import fresh_generator, match_moments, normal
 
@@ -178,7 +179,9 @@ def _check(ndp: NDP, x: Tensor, y: Tensor, bounds: Tensor | None) -> None:
     dim = x.shape[1]
     if ndp.input_dims is not None and dim not in ndp.input_dims:
         dims = ", ".join(map(str, ndp.input_dims))
-        raise ValueError(f"this NDP was trained for functions of {dims} inputs, and train_X has {dim}")
+        raise ValueError(
+            f"this NDP was trained for functions of {dims} inputs, and train_X has {dim}; {models_for(dim)}"
+        )
     if bounds is not None:
         if bounds.shape != (2, dim):
             raise ValueError(f"bounds must be [2, {dim}], lower above upper; their shape is {list(bounds.shape)}")
