@@ -169,6 +169,39 @@ def plot_rank_histogram(ax: "Axes", counts: np.ndarray, *, colour: str = BLUE) -
     ax.margins(x=0)
 
 
+def plot_search(
+    ax: "Axes", values: np.ndarray, best: np.ndarray, *, minimum: float | None = None, colour: str = BLUE
+) -> None:
+    """Values in the order of evaluation and the best so far; NaN is a failed one, marked at the bottom.
+
+    With a known `minimum` both are shown above it, on a logarithmic axis.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    steps = np.arange(1, len(values) + 1)
+    failed = np.isnan(values)
+    if minimum is not None:
+        values, best = values - minimum, best - minimum
+        ax.set_yscale("log", nonpositive="mask")
+    ax.plot(steps[~failed], values[~failed], "o", color=GREY, markersize=4, alpha=0.7, label="evaluations")
+    ax.step(steps, best, where="post", color=colour, linewidth=1.8, label="best so far")
+    if failed.any():
+        across = ax.get_xaxis_transform()  # heights as shares of the axis
+        ax.plot(
+            steps[failed],
+            np.full(failed.sum(), 0.02),
+            "x",
+            color=ORANGE,
+            markersize=5,
+            transform=across,
+            label="failed",
+        )
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_xlabel("evaluations")
+    ax.set_ylabel("value" if minimum is None else "regret")
+    ax.legend(frameon=False, fontsize=9)
+
+
 def label_once(figure: "Figure", *axes: "Axes") -> None:
     """One legend below the figure for what is labelled in `axes`, each label once."""
     named: dict[str, Artist] = {}

@@ -17,14 +17,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ndp.experiments.drawing import Tell
-from ndp.optimise.thompson import PAPER_RULE, Inquiry, Rule, Thompson
+from ndp.optimise.thompson import DRAW_STEPS, PAPER_RULE, Inquiry, Rule, Thompson
 from ndp.process import NDP
 from ndp.randomness import normal
 from ndp.typing import Process
 
 INITIAL = 5
 EVALUATIONS, EVALUATIONS_PER_INPUT = 100, 25  # at most; the networks are trained on up to 25 observations an input
-DRAW_STEPS = 10  # network calls a draw
 
 # Functions at the candidates [M] of each of several inquiries: [B M].
 Draw = Callable[[Sequence[Inquiry]], Float[Tensor, "B M"]]

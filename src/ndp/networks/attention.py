@@ -59,10 +59,10 @@ class AttentionOverPoints(nn.Module):
         `mask` is over memory and points together.
         """
         dims = s.shape[2]
-        query, key, value = self.project(s).unflatten(-1, (3, self.heads, -1)).unbind(-3)
+        projected = self.project(s).unflatten(-1, (3, self.heads, -1))
         if rotation is not None:
-            query, key, value = rotation.turn(query), rotation.turn(key), rotation.turn(value)
-        query, key, value = (self._to_rows(t) for t in (query, key, value))
+            projected = rotation.turn(projected)
+        query, key, value = (self._to_rows(t) for t in projected.unbind(-3))
         own = Memory(key, value)
         if memory is not None:
             key, value = torch.cat([memory.key, key], dim=-2), torch.cat([memory.value, value], dim=-2)

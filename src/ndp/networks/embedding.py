@@ -66,21 +66,20 @@ class Rotation:
         angles = x[..., None, None] * frequencies
         self._cos, self._sin = torch.cos(angles), torch.sin(angles)
 
-    def turn(self, features: Float[Tensor, "R N D heads F"]) -> Float[Tensor, "R N D heads F"]:
+    def turn(self, features: Float[Tensor, "R N D *parts heads F"]) -> Float[Tensor, "R N D *parts heads F"]:
+        """Turn features of every point; `parts`, such as queries and keys, are turned alike."""
         return self._turn(features, self._sin)
 
-    def turn_back(self, features: Float[Tensor, "R N D heads F"]) -> Float[Tensor, "R N D heads F"]:
+    def turn_back(self, features: Float[Tensor, "R N D *parts heads F"]) -> Float[Tensor, "R N D *parts heads F"]:
         return self._turn(features, -self._sin)
 
     def _turn(self, features: Tensor, sin: Tensor) -> Tensor:
         # Rows of features may be several draws of the same tasks.
         rows = features.to(sin.dtype).unflatten(0, (-1, sin.shape[0]))
+        parts = (1,) * (features.ndim - sin.ndim)
+        cos, sin = (t.reshape(*t.shape[:3], *parts, *t.shape[3:]) for t in (self._cos, sin))
         first, second = rows.chunk(2, dim=-1)
         turned = torch.cat(
-            [
-                torch.addcmul(first * self._cos, second, sin, value=-1),
-                torch.addcmul(first * sin, second, self._cos),
-            ],
-            dim=-1,
+            [torch.addcmul(first * cos, second, sin, value=-1), torch.addcmul(first * sin, second, cos)], dim=-1
         )
         return turned.flatten(0, 1).to(features.dtype)

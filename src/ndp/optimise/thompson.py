@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ndp.models import models_for
 from ndp.optimise.history import History
+from ndp.process import NDP
 from ndp.typing import Process
 
 
@@ -25,16 +26,19 @@ from ndp.typing import Process
 class Rule:
     """Where a drawn function is looked at.
 
-    `spread` candidates are uniform over the box, and `local` ones lie around the best points so far, at distances from a tenth
+    `spread` candidates are uniform over the box, and `local` ones lie around the best points so far, at distances from a third
     of the box down to a hundredth. The paper's rule is 128 spread ones.
     """
 
-    spread: int = 512
-    local: int = 512
+    spread: int = 128
+    local: int = 128
 
 
 PAPER_RULE = Rule(spread=128, local=0)
-LOCAL_CENTRES, WIDEST, NARROWEST = 3, 0.1, 0.01  # in units of the box
+LOCAL_CENTRES, WIDEST, NARROWEST = 3, 0.3, 0.01  # in units of the box
+# Network calls a draw of an NDP. With exact denoisers of the priors for optimisation, 7 leave an error of 2 to 6 % in the
+# covariance of 128 to 256 values; 6 and 8 leave more, and 10 leave 8 %.
+DRAW_STEPS = 7
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,10 @@ class Inquiry:
 
 
 class Thompson:
-    """Ask for a point, tell its value. `model` is any process over `domain`^D; without one, points are random."""
+    """Ask for a point, tell its value. `model` is any process over `domain`^D; without one, points are random.
+
+    `sample_options` go to the model's draws; an NDP makes them in few steps if nothing is said.
+    """
 
     def __init__(
         self,
@@ -68,7 +75,8 @@ class Thompson:
     ) -> None:
         self.bounds = _read_bounds(bounds)
         self.model, self.rule, self.initial, self.domain, self.seed = model, rule, initial, domain, seed
-        self.sample_options = sample_options or {}
+        quickly = {"steps": DRAW_STEPS} if isinstance(model, NDP) else {}
+        self.sample_options = quickly if sample_options is None else sample_options
         self.history = history if isinstance(history, History) else History(None if history is None else Path(history))
         dims = getattr(model, "input_dims", None)
         if dims is not None and self.dim not in dims:
