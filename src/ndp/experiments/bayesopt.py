@@ -191,10 +191,9 @@ def regret(objective: Objective, runs: Sequence[Run]) -> Float[np.ndarray, "R T"
 
 
 def median_interval(
-    values: Float[np.ndarray, "R *T"], *, level: float = 0.95, resamples: int = 2000
-) -> tuple[np.ndarray, np.ndarray]:
+    values: Float[np.ndarray, "R T"], *, level: float = 0.95, resamples: int = 2000
+) -> Float[np.ndarray, "2 T"]:
     """A bootstrap interval of the median over runs."""
     picked = np.random.default_rng(0).integers(len(values), size=(resamples, len(values)))
-    medians = np.stack([np.median(values[rows], axis=0) for rows in picked])
-    low, high = np.quantile(medians, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return low, high
+    medians = np.median(values[picked], axis=1)
+    return np.quantile(medians, [(1 - level) / 2, (1 + level) / 2], axis=0)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,9 +65,17 @@ class Curves:
     regret: Float[np.ndarray, "R T"]
     seconds: float
 
+    @cached_property
+    def median(self) -> Float[np.ndarray, "T"]:
+        return np.median(self.regret, axis=0)
+
+    @cached_property
+    def interval(self) -> Float[np.ndarray, "2 T"]:
+        return median_interval(self.regret)
+
     @property
     def final(self) -> float:
-        return float(np.median(self.regret[:, -1]))
+        return float(self.median[-1])
 
 
 Found = dict[tuple[str, str], Curves]  # by the names of objective and row
@@ -172,7 +181,7 @@ def _length(objective: Objective, found: Found) -> int:
 def _final(curves: Curves | None) -> str:
     if curves is None:
         return ""
-    low, high = median_interval(curves.regret[:, -1])
+    low, high = curves.interval[:, -1]
     return f"{curves.final:.3g} ({low:.3g} to {high:.3g})"
 
 
@@ -230,8 +239,7 @@ def picture(shown: Sequence[Objective], found: Found) -> "Figure":
                 continue
             steps = np.arange(1, curves.regret.shape[1] + 1)
             style = "--" if name.endswith(DEFAULT) else ":" if name == EXACT_MARGINAL else "-"
-            median = np.maximum(np.median(curves.regret, axis=0), SMALLEST_SHOWN)
-            low, high = (np.maximum(edge, SMALLEST_SHOWN) for edge in median_interval(curves.regret))
+            median, low, high = np.maximum([curves.median, *curves.interval], SMALLEST_SHOWN)
             ax.plot(steps, median, style, color=colour, linewidth=1.6, label=name)
             ax.fill_between(steps, low, high, color=colour, alpha=0.12, linewidth=0)
         ax.axvline(INITIAL, color=GREY, linewidth=0.8, linestyle=":")
@@ -245,14 +253,13 @@ def picture(shown: Sequence[Objective], found: Found) -> "Figure":
 
 
 def _numbers(curves: Curves) -> dict[str, Any]:
-    low, high = median_interval(curves.regret)
     return {
         "objective": curves.objective.name,
         "row": curves.row,
         "seeds": len(curves.regret),
         "final_median": curves.final,
-        "final_interval": [float(low[-1]), float(high[-1])],
+        "final_interval": curves.interval[:, -1].tolist(),
         "seconds_per_step": curves.seconds,
-        "median": np.median(curves.regret, axis=0).tolist(),
-        "interval": [low.tolist(), high.tolist()],
+        "median": curves.median.tolist(),
+        "interval": curves.interval.tolist(),
     }
