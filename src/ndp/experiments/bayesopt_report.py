@@ -23,6 +23,7 @@ from ndp.experiments.bayesopt import (
 from ndp.experiments.bayesopt_rows import (
     ANP,
     DEFAULT,
+    EXACT_DEFAULT,
     EXACT_MARGINAL,
     GPR,
     GPR_DEFAULT,
@@ -210,7 +211,7 @@ def _verdicts(objective: Objective, finals: dict[str, float]) -> list[str]:
                 excused = name == RANDOM and gpr is not None and gpr >= finals[RANDOM]
                 excuse = f" ({GPR}, at {gpr:.3g}, does not beat it either)" if excused else ""
                 lines.append(_compared(NDP_MARGINAL, ours, name, finals[name]) + excuse)
-    for better, plain in ((NDP_DEFAULT, NDP_MARGINAL), (GPR_DEFAULT, GPR)):
+    for better, plain in ((NDP_DEFAULT, NDP_MARGINAL), (GPR_DEFAULT, GPR), (EXACT_DEFAULT, EXACT_MARGINAL)):
         if better in finals and plain in finals:
             lines.append(_compared(better, finals[better], plain, finals[plain]))
     return lines
@@ -241,7 +242,8 @@ def picture(shown: Sequence[Objective], found: Found) -> "Figure":
             style = "--" if name.endswith(DEFAULT) else ":" if name == EXACT_MARGINAL else "-"
             median, low, high = np.maximum([curves.median, *curves.interval], SMALLEST_SHOWN)
             ax.plot(steps, median, style, color=colour, linewidth=1.6, label=name)
-            ax.fill_between(steps, low, high, color=colour, alpha=0.12, linewidth=0)
+            if colour != BLACK:  # a line to compare with; its band would hide others
+                ax.fill_between(steps, low, high, color=colour, alpha=0.12, linewidth=0)
         ax.axvline(INITIAL, color=GREY, linewidth=0.8, linestyle=":")
         ax.set_yscale("log")
         ax.set_title(one.title, loc="left", fontsize=11)
