@@ -83,6 +83,14 @@ def shipped() -> list[Shipped]:
     ]
 
 
+def models_for(dim: int) -> str:
+    """In words, which of the models that `load` knows are for functions of `dim` inputs."""
+    fitting = [model.name for model in shipped() if dim in model.input_dims]
+    exact = ", ".join(f"gp-{kernel}" for kernel in _KERNELS)
+    trained = f"trained for {dim}: {', '.join(fitting)}" if fitting else f"no shipped network is trained for {dim}"
+    return f"{trained}; for any number: {exact}"
+
+
 def load(name: str) -> GP | NDP | NeuralProcess:
     """A model by its name, from the folder of a run or of saved weights, or from the Hugging Face hub (`owner/name`)."""
     family, _, kernel = name.partition("-")
@@ -92,7 +100,7 @@ def load(name: str) -> GP | NDP | NeuralProcess:
         gp = regression_gp(kernel)
         return NDP(GPOracle(gp), noise_floor=gp.noise, about={"recipe": {"prior": kernel}})
     if name in {model.name for model in shipped()}:
-        return read_model(_pretrained() / name)
+        return read_model(shipped_folder(name))
     if Path(name).is_dir():
         return read_model(Path(name))
     if name.count("/") == 1 and not name.startswith((".", "/")):
@@ -157,11 +165,24 @@ def optimisation_gp() -> GP:
     return GP(kernel, noise=OPTIMISATION_NOISE)
 
 
+def marginalised_optimisation_gp(nodes: int = 24) -> GPMixture:
+    """The same with a lengthscale that is log-normal, on a grid of it."""
+    mixture, _ = log_normal_lengthscales(
+        matern52, median=OPTIMISATION_MEDIAN, log_std=OPTIMISATION_LOG_STD, noise=OPTIMISATION_NOISE, nodes=nodes
+    )
+    return mixture
+
+
 def marginalised_gp(nodes: int = 60) -> tuple[GPMixture, Tensor]:
     """The exact process of the paper's marginalisation experiment, with its lengthscales on a grid, and these."""
     return log_normal_lengthscales(
         matern32, median=MEDIAN_LENGTHSCALE, log_std=LOG_STD_OF_LENGTHSCALE, noise=MARGINAL_NOISE, nodes=nodes
     )
+
+
+def shipped_folder(name: str) -> Path:
+    """Where the weights of that name are, if they come with the package."""
+    return _pretrained() / name
 
 
 def _pretrained() -> Path:

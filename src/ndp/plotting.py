@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, PURPLE, GREY, BLACK = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8a8a8a", "#1a1a1a"
+SKY = "#56B4E9"
 NUMBERS = "viridis"  # a map of numbers to colours whose lightness rises evenly
 ENDINGS = (".png", ".svg", ".pdf", ".jpg")
 
@@ -166,6 +167,39 @@ def plot_rank_histogram(ax: "Axes", counts: np.ndarray, *, colour: str = BLUE) -
     ax.axhline(expected, color=BLACK, linewidth=1)
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
+
+
+def plot_search(
+    ax: "Axes", values: np.ndarray, best: np.ndarray, *, minimum: float | None = None, colour: str = BLUE
+) -> None:
+    """Values in the order of evaluation and the best so far; NaN is a failed one, marked at the bottom.
+
+    With a known `minimum` both are shown above it, on a logarithmic axis.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    steps = np.arange(1, len(values) + 1)
+    failed = np.isnan(values)
+    if minimum is not None:
+        values, best = values - minimum, best - minimum
+        ax.set_yscale("log", nonpositive="mask")
+    ax.plot(steps[~failed], values[~failed], "o", color=GREY, markersize=4, alpha=0.7, label="evaluations")
+    ax.step(steps, best, where="post", color=colour, linewidth=1.8, label="best so far")
+    if failed.any():
+        across = ax.get_xaxis_transform()  # heights as shares of the axis
+        ax.plot(
+            steps[failed],
+            np.full(failed.sum(), 0.02),
+            "x",
+            color=ORANGE,
+            markersize=5,
+            transform=across,
+            label="failed",
+        )
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_xlabel("evaluations")
+    ax.set_ylabel("value" if minimum is None else "regret")
+    ax.legend(frameon=False, fontsize=9)
 
 
 def label_once(figure: "Figure", *axes: "Axes") -> None:

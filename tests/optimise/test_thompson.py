@@ -1,6 +1,9 @@
 """Thompson sampling with an exact GP: it finds minima, loses nothing, and goes on exactly."""
 
+import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 
 from ndp.diffusion.oracle import GPOracle
 from ndp.gp import GP
+from ndp.optimise.history import History
 from ndp.optimise.thompson import PAPER_RULE, Thompson, minimise
 from ndp.process import NDP
 
@@ -37,8 +41,8 @@ def test_it_finds_a_minimum_and_random_search_does_not() -> None:
     assert regret(model()) < 0.3 * regret(None)
 
 
-def test_the_papers_rule_works_too() -> None:
-    assert regret(model(), rule=PAPER_RULE) < regret(None)
+def test_the_papers_rule_works_too_and_the_default_is_better() -> None:
+    assert regret(model()) < regret(model(), rule=PAPER_RULE) < regret(None)
 
 
 def test_a_run_that_was_cut_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
@@ -54,6 +58,36 @@ def test_a_run_that_was_cut_goes_on_as_if_it_had_not_been(tmp_path: Path) -> Non
         minimise(dies_later, BOUNDS, model(), evaluations=9, progress=False, history=path)
     resumed = minimise(bowl, BOUNDS, model(), evaluations=9, progress=False, history=path)
     np.testing.assert_allclose(resumed.x, whole.x, rtol=1e-12)
+
+
+def test_a_history_in_memory_survives_a_crash() -> None:
+    history = History()
+
+    def dies(x: np.ndarray) -> float:
+        if len(history) == 3:
+            raise RuntimeError("power cut")
+        return bowl(x)
+
+    with pytest.raises(RuntimeError):
+        minimise(dies, BOUNDS, model(), evaluations=9, progress=False, history=history)
+    assert len(history) == 3
+    assert len(minimise(bowl, BOUNDS, model(), evaluations=9, progress=False, history=history)) == 9
+
+
+@pytest.mark.parametrize("surrogate", [model(), NDP(GPOracle(model()))], ids=["gp", "oracle"])
+def test_the_same_point_again_and_again_is_no_obstacle(surrogate: Any) -> None:
+    optimiser = Thompson(BOUNDS, surrogate, initial=1)
+    for y in (1.0, 1.0, 1.5, 1.0):
+        optimiser.tell([5.0, 0.0], y)
+    (point,) = optimiser.ask()
+    assert 0 <= point[0] <= 10
+    assert -50 <= point[1] <= 50
+
+
+def test_a_constant_objective_is_searched_to_the_end() -> None:
+    history = minimise(lambda x: 3.0, BOUNDS, model(), evaluations=12, progress=False)
+    assert history.best[1] == 3.0
+    assert len(np.unique(np.array(history.x), axis=0)) == 12
 
 
 def test_failed_evaluations_are_kept_and_left_out(tmp_path: Path) -> None:
@@ -85,16 +119,53 @@ def test_mistakes_are_told_plainly(tmp_path: Path) -> None:
         Thompson([0, 1], None)
     with pytest.raises(ValueError, match="below its upper bound"):
         Thompson([[1, 0]], None)
-    with pytest.raises(ValueError, match="for functions of 3 inputs, and the bounds have 2"):
+    with pytest.raises(
+        ValueError, match=r"for functions of 3 inputs, and the bounds have 2; trained for 2: .*matern52"
+    ):
         Thompson(BOUNDS, NDP(GPOracle(model()), input_dims=(3,)))
     optimiser = Thompson(BOUNDS, None)
     with pytest.raises(ValueError, match="a point has 2 coordinates, not 3"):
         optimiser.tell([1, 2, 3], 0.0)
     with pytest.warns(UserWarning, match="outside the bounds"):
         optimiser.tell([11.0, 0.0], 0.0)
+    with pytest.raises(ValueError, match="bounds have 40; no shipped network is trained for 40; for any number: gp-se"):
+        Thompson([[0, 1]] * 40, NDP(GPOracle(model()), input_dims=(3,)))
     (tmp_path / "broken.jsonl").write_text('{"x": [1, 2], "y": 0.5}\nnonsense\n')
     with pytest.raises(ValueError, match=r"line 2 of .* is not an evaluation"):
         Thompson(BOUNDS, None, history=tmp_path / "broken.jsonl")
     (tmp_path / "other.jsonl").write_text('{"x": [1], "y": 0.5}\n')
     with pytest.raises(ValueError, match="points of 1 inputs, and the bounds have 2"):
         Thompson(BOUNDS, None, history=tmp_path / "other.jsonl")
+
+
+def test_many_evaluations_of_many_inputs_fit_in_little_memory(tmp_path: Path) -> None:
+    """The last of 200 evaluations in D = 6, where most is known, with a network of the size that ships."""
+    path = tmp_path / "history.jsonl"
+    points = np.random.default_rng(0).uniform(size=(196, 6))
+    path.write_text("".join(json.dumps({"x": point.tolist(), "y": point.sum()}) + "\n" for point in points))
+    script = f"""
+import resource
+from ndp.optimise.thompson import minimise
+from ndp.recipes import Recipe, make_ndp
+ndp = make_ndp(Recipe(prior="bo-marginal", dims=(3, 4, 5, 6)))
+found = minimise(sum, [[0, 1]] * 6, ndp, evaluations=200, progress=False, history={str(path)!r})
+print(len(found), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    evaluations, kibibytes = (int(number) for number in told.split())
+    assert evaluations == 200
+    assert kibibytes < 2 * 2**20
+
+
+def test_a_picture_shows_the_best_so_far() -> None:
+    history = History(y=[3.0, math.nan, 2.0, 2.5], x=[[0.0]] * 4)
+    (ax,) = history.picture().axes
+    values, best, failed = ax.get_lines()
+    np.testing.assert_array_equal(values.get_ydata(), [3.0, 2.0, 2.5])
+    np.testing.assert_array_equal(best.get_ydata(), [3.0, 3.0, 2.0, 2.0])
+    np.testing.assert_array_equal(failed.get_xdata(), [2])
+    (ax,) = history.picture(minimum=2.0).axes
+    assert ax.get_yscale() == "log"
+    np.testing.assert_array_equal(ax.get_lines()[1].get_ydata(), [1.0, 1.0, 0.0, 0.0])
+    with pytest.raises(ValueError, match="nothing to draw"):
+        History().picture()

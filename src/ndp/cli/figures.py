@@ -134,3 +134,39 @@ def illustration(
         return illustration.reproduce(model, neural_process=neural_process, quick=quick, device=device, tell=tell)
 
     present(out, run)
+
+
+@reproduce.command()
+def bayesopt(
+    models: Annotated[
+        Path, typer.Option(help="Folder of trained models, named like anp-bo-marginal-3; the NDPs that ship need none.")
+    ] = Path("runs/bayesopt"),
+    objective: Annotated[str, typer.Option(help="Only these, with commas: hartmann3, rastrigin4, ackley5, ...")] = "",
+    rows: Annotated[str, typer.Option(help="Only these rows, with commas, such as 'GPR, Random'.")] = "",
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each row.")] = 20,
+    evaluations: Annotated[int, typer.Option(min=0, help="Evaluations a run. Default: 25 an input, at most 100.")] = 0,
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = Path("results"),
+) -> None:
+    """Bayesian optimisation: regret of Thompson sampling with NDPs, refitted GPs, neural processes, and at random.
+
+    Finished runs are kept in bayesopt.jsonl beside the picture: a command that was cut goes on where it was.
+    """
+
+    def run(tell: "Tell") -> "Report":
+        from ndp.experiments import bayesopt_report
+
+        return bayesopt_report.reproduce(
+            quick=quick,
+            seeds=seeds,
+            evaluations=evaluations,
+            objective=objective,
+            rows=rows,
+            models=models,
+            runs=out / "bayesopt.jsonl",
+            device=device,
+            tell=tell,
+        )
+
+    present(out, run)

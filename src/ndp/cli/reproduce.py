@@ -158,6 +158,40 @@ def timing(
     console.print(table)
 
 
+@reproduce.command("bayesopt-speed")
+def bayesopt_speed(
+    model: Annotated[str, typer.Option(help="Name or folder of a model of functions of six inputs.")] = "bo-marginal",
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: the GPU if there is one.")] = "auto",
+    out: Annotated[Path, typer.Option(help="Where to write the numbers.")] = Path("results/bayesopt-speed.json"),
+) -> None:
+    """Seconds a step of an optimisation with 100 observations in D = 6: an NDP, and a GP that is refitted."""
+    from dataclasses import asdict
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from ndp.files import whole_file
+
+    console = Console()
+    table = Table("surrogate", "device", box=None, header_style="bold")
+    for heading in ("candidates", "seconds a step"):
+        table.add_column(heading, justify="right")
+    with told_plainly():
+        with console.status("Importing torch") as status:
+            from ndp.experiments.bayesopt_speed import measure
+
+            timings = []
+            for one in measure(model, device=device, threads=threads):
+                timings.append(one)
+                status.update(f"{one.surrogate}: {one.seconds:.3f} s")
+        for one in timings:
+            table.add_row(one.surrogate, one.device, str(one.candidates), f"{one.seconds:.4f}")
+        with whole_file(out) as temporary:
+            temporary.write_text(json.dumps([asdict(one) for one in timings], indent=1) + "\n")
+    console.print(table)
+
+
 @reproduce.command("closed-form")
 def closed_form(
     tasks: Annotated[int, typer.Option(min=2, help="Tasks a kernel.")] = 256,

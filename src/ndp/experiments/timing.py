@@ -31,11 +31,11 @@ def measure(name: str, *, threads: int = 2, repaint_levels: int = REPAINT_LEVELS
     x = 4 * torch.rand(OBSERVATIONS, 1, generator=generator).double() - 2
     y = torch.as_tensor(gp.sample(x, generator=generator))
     grid = np.linspace(-2, 2, POINTS)[:, None]
-    with _threads(threads):
-        exact = _median_seconds(lambda: gp.condition(x, y).sample(grid, DRAWS), repeats=5)
+    with limited_threads(threads):
+        exact = median_seconds(lambda: gp.condition(x, y).sample(grid, DRAWS), repeats=5)
         yield Timing("exact GP, closed form", 0, exact)
         for steps in (10, 20):
-            seconds = _median_seconds(lambda: model.condition(x, y).sample(grid, DRAWS, steps=steps), repeats=5)  # noqa: B023
+            seconds = median_seconds(lambda: model.condition(x, y).sample(grid, DRAWS, steps=steps), repeats=5)  # noqa: B023
             yield Timing(f"ndp, {steps} calls", steps, seconds)
         calls = repaint_levels * REPAINT_REPEATS
         began = time.perf_counter()
@@ -43,7 +43,8 @@ def measure(name: str, *, threads: int = 2, repaint_levels: int = REPAINT_LEVELS
         yield Timing(f"RePaint, T = {repaint_levels}, U = {REPAINT_REPEATS}", calls, time.perf_counter() - began)
 
 
-def _median_seconds(run: Callable[[], object], repeats: int) -> float:
+def median_seconds(run: Callable[[], object], repeats: int) -> float:
+    """The median time of a call."""
     run()  # the first call allocates
     spent = []
     for _ in range(repeats):
@@ -54,7 +55,8 @@ def _median_seconds(run: Callable[[], object], repeats: int) -> float:
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
+def limited_threads(count: int) -> Iterator[None]:
+    """So many CPU threads inside."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

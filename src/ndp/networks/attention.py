@@ -59,10 +59,10 @@ class AttentionOverPoints(nn.Module):
         `mask` is over memory and points together.
         """
         dims = s.shape[2]
-        query, key, value = self.project(s).unflatten(-1, (3, self.heads, -1)).unbind(-3)
+        projected = self.project(s).unflatten(-1, (3, self.heads, -1))
         if rotation is not None:
-            query, key, value = rotation.turn(query), rotation.turn(key), rotation.turn(value)
-        query, key, value = (self._to_rows(t) for t in (query, key, value))
+            projected = rotation.turn(projected)
+        query, key, value = (self._to_rows(t) for t in projected.unbind(-3))
         own = Memory(key, value)
         if memory is not None:
             key, value = torch.cat([memory.key, key], dim=-2), torch.cat([memory.value, value], dim=-2)
@@ -119,8 +119,8 @@ class AttentionOverDimensions(nn.Module):
         return self.out(read.flatten(-2))
 
 
-# Logits of a row that still fit a CPU's cache.
-LOGITS_IN_CACHE = 2**20
+LOGITS_IN_CACHE = 2**20  # logits of a row that still fit a CPU's cache
+WIDE_HEAD = 32  # from this width of heads on, the fused kernel is the quicker one for a single row
 
 
 def _read(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None) -> Tensor:
@@ -135,5 +135,7 @@ def _read(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None) -> Ten
 def _better_row_by_row(query: Tensor, key: Tensor) -> bool:
     """Whether to write attention out: while drawing on a CPU, whose fused kernel is slow on heads as narrow as ours."""
     if query.device.type != "cpu" or torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return False
+    if len(query) == 1 and query.shape[-1] >= WIDE_HEAD:
         return False
     return query.shape[1] * query.shape[2] * key.shape[2] <= LOGITS_IN_CACHE

@@ -64,23 +64,21 @@ class Rotation:
 
     def __init__(self, x: Float[Tensor, "B N D"], frequencies: Float[Tensor, "heads half"]) -> None:
         angles = x[..., None, None] * frequencies
-        self._cos, self._sin = torch.cos(angles), torch.sin(angles)
+        cos, sin = torch.cos(angles), torch.sin(angles)
+        self._cos, self._sin = torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
 
-    def turn(self, features: Float[Tensor, "R N D heads F"]) -> Float[Tensor, "R N D heads F"]:
-        return self._turn(features, self._sin)
+    def turn(self, features: Float[Tensor, "R N D *parts heads F"]) -> Float[Tensor, "R N D *parts heads F"]:
+        """Turn features of every point; `parts`, such as queries and keys, are turned alike."""
+        return self._turn(features, 1)
 
-    def turn_back(self, features: Float[Tensor, "R N D heads F"]) -> Float[Tensor, "R N D heads F"]:
-        return self._turn(features, -self._sin)
+    def turn_back(self, features: Float[Tensor, "R N D *parts heads F"]) -> Float[Tensor, "R N D *parts heads F"]:
+        return self._turn(features, -1)
 
-    def _turn(self, features: Tensor, sin: Tensor) -> Tensor:
+    def _turn(self, features: Tensor, sign: int) -> Tensor:
         # Rows of features may be several draws of the same tasks.
-        rows = features.to(sin.dtype).unflatten(0, (-1, sin.shape[0]))
-        first, second = rows.chunk(2, dim=-1)
-        turned = torch.cat(
-            [
-                torch.addcmul(first * self._cos, second, sin, value=-1),
-                torch.addcmul(first * sin, second, self._cos),
-            ],
-            dim=-1,
-        )
+        rows = features.to(self._sin.dtype).unflatten(0, (-1, self._sin.shape[0]))
+        parts = (1,) * (features.ndim - self._sin.ndim)
+        cos, sin = (t.reshape(*t.shape[:3], *parts, *t.shape[3:]) for t in (self._cos, self._sin))
+        # Whole rows of features at a time: halves of a head are too short for a CPU to be quick on.
+        turned = torch.addcmul(rows * cos, rows.roll(rows.shape[-1] // 2, -1), sin, value=sign)
         return turned.flatten(0, 1).to(features.dtype)

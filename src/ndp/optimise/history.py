@@ -4,8 +4,12 @@ import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass
@@ -62,3 +66,13 @@ class History:
     def best_so_far(self) -> np.ndarray:
         """The lowest value after each evaluation; NaN until one did not fail."""
         return np.fmin.accumulate(np.array(self.y)) if self.y else np.zeros(0)
+
+    def picture(self, *, minimum: float | None = None) -> "Figure":
+        """All values and the best so far; where the least value is known, their regret on a logarithmic axis."""
+        from ndp.plotting import new_grid, plot_search
+
+        if not len(self):
+            raise ValueError("nothing was evaluated yet: there is nothing to draw")
+        figure, axes = new_grid(1, 1, size=(6.0, 3.8))
+        plot_search(axes[0, 0], np.array(self.y), self.best_so_far(), minimum=minimum)
+        return figure

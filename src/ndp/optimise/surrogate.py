@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
+from botorch.sampling.base import MCSampler
 from botorch.sampling.get_sampler import GetSampler
 from botorch.sampling.normal import IIDNormalSampler
 from torch import Tensor
 
+from ndp.models import models_for
 from ndp.process import NDP
 from ndp.randomness import fresh_generator, match_moments, normal
 
@@ -21,7 +23,7 @@ MOMENT_DRAWS = 64
 
 
 class NDPModel(Model):
-    """Observations `train_Y` [n, 1] at `train_X` [n, d] under an NDP.
+    """Observations `train_Y` [..., n, 1] at `train_X` [..., n, d] under an NDP; leading axes are models of their own.
 
     `bounds` [2, d] are those of the search, and are mapped to the `domain` that the NDP was trained on; without them inputs are
     taken as they are. Outcomes are standardised by those observed, so that an NDP of unit variance fits any scale.
@@ -51,7 +53,7 @@ class NDPModel(Model):
 
     @property
     def batch_shape(self) -> torch.Size:
-        return torch.Size()
+        return self.train_inputs[0].shape[:-2]
 
     def posterior(
         self,
@@ -63,7 +65,8 @@ class NDPModel(Model):
         """The joint posterior of the function at `X` [..., q, d]. `observation_noise` is what the NDP's functions carry."""
         if output_indices not in (None, [0]):
             raise ValueError(f"there is one output, number 0; output_indices is {output_indices}")
-        posterior = NDPModelPosterior(self, X)
+        batch = torch.broadcast_shapes(self.batch_shape, X.shape[:-2])
+        posterior = NDPModelPosterior(self, X.expand(*batch, *X.shape[-2:]))
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, **options: Any) -> "NDPModel":  # noqa: N803
@@ -78,6 +81,28 @@ class NDPModel(Model):
             standardise=self.standardise,
             steps=self.steps,
         )
+
+    def fantasize(
+        self,
+        X: Tensor,  # noqa: N803
+        sampler: MCSampler,
+        observation_noise: Tensor | None = None,
+        **options: Any,
+    ) -> "NDPModel":
+        """Models [S, ...], each with one draw of the values at `X` [..., q, d] as further observations."""
+        drawn = sampler(self.posterior(X))
+        x, y = self.train_inputs[0], self.train_targets[..., None]
+        batch = drawn.shape[:-2]
+        imagined = NDPModel(
+            self.ndp,
+            torch.cat([x.expand(*batch, *x.shape[-2:]), X.expand(*batch, *X.shape[-2:])], dim=-2),
+            torch.cat([y.expand(*batch, *y.shape[-2:]), drawn], dim=-2),
+            bounds=self.bounds,
+            domain=self.domain,
+            steps=self.steps,
+        )
+        imagined.centre, imagined.scale = self.centre, self.scale  # the units of what was really observed
+        return imagined
 
     def to_domain(self, X: Tensor) -> Tensor:  # noqa: N803
         """Inputs in the units of the NDP."""
@@ -137,14 +162,17 @@ class NDPModelPosterior(Posterior):
         noise = base_samples.expand(full).reshape(sample_shape.numel(), -1, *full[-2:])
         x = model.to_domain(self.X).reshape(-1, *self.X.shape[-2:])
         first = _first_occurrence(x.detach())
-        context_x = model.to_domain(model.train_inputs[0]).to(x).expand(len(x), -1, -1)
-        context_y = ((model.train_targets - model.centre) / model.scale)[:, None].to(x).expand(len(x), -1, -1)
+        context_x = self._for_every_batch(model.to_domain(model.train_inputs[0])).to(x)
+        context_y = self._for_every_batch(((model.train_targets - model.centre) / model.scale)[..., None]).to(x)
         posterior = model.ndp.condition(context_x, context_y)
         drawn = torch.as_tensor(
             posterior.sample(x, len(noise), steps=model.steps, base_noise=noise.to(model.ndp.dtype))
         ).to(self.X)
         index = first.expand(len(noise), *first.shape)[..., None]
         return (model.centre + model.scale * drawn.gather(2, index)).reshape(full)
+
+    def _for_every_batch(self, known: Tensor) -> Tensor:
+        return known.expand(*self.X.shape[:-2], *known.shape[-2:]).reshape(-1, *known.shape[-2:])
 
     def _moment_draws(self) -> Tensor:
         shape = (MOMENT_DRAWS, self.X.shape[:-2].numel(), self.X.shape[-2], 1)
@@ -171,14 +199,16 @@ def _centre_and_scale(y: Tensor) -> tuple[float, float]:
 
 
 def _check(ndp: NDP, x: Tensor, y: Tensor, bounds: Tensor | None) -> None:
-    if x.ndim != 2 or y.shape != (len(x), 1):
+    if x.ndim < 2 or y.shape != (*x.shape[:-1], 1):
         raise ValueError(f"train_X must be [n, d] and train_Y [n, 1]; they are {list(x.shape)} and {list(y.shape)}")
     if not bool(torch.isfinite(x).all() and torch.isfinite(y).all()):
         raise ValueError("train_X or train_Y holds NaN or infinity; leave such observations out")
-    dim = x.shape[1]
+    dim = x.shape[-1]
     if ndp.input_dims is not None and dim not in ndp.input_dims:
         dims = ", ".join(map(str, ndp.input_dims))
-        raise ValueError(f"this NDP was trained for functions of {dims} inputs, and train_X has {dim}")
+        raise ValueError(
+            f"this NDP was trained for functions of {dims} inputs, and train_X has {dim}; {models_for(dim)}"
+        )
     if bounds is not None:
         if bounds.shape != (2, dim):
             raise ValueError(f"bounds must be [2, {dim}], lower above upper; their shape is {list(bounds.shape)}")
