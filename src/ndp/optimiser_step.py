@@ -19,26 +19,26 @@ class StepInputs:
     eps: Float[Tensor, "B N P"]
     mask: Bool[Tensor, "B N"]
     num_context: int
-    step: int  # the number of the step, for a loss that draws noise of its own
 
     def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         return self.x, self.y0, self.level, self.eps, self.mask
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "StepInputs":
         x, y0, level, eps, mask = (change(t) for t in self.tensors())
-        return StepInputs(x, y0, level, eps, mask, self.num_context, self.step)
+        return StepInputs(x, y0, level, eps, mask, self.num_context)
 
 
 class Update:
     """One optimiser step: loss, gradient, clipping, AdamW, and the running average of the weights.
 
-    On one GPU the whole step is compiled, captured as a CUDA graph for each shape of its inputs, and replayed: the network is
-    so small that launching its kernels one by one would take several times as long as running them.
+    On one GPU the whole step is captured as a CUDA graph for each shape of its inputs, and replayed: the networks are so small
+    that launching their kernels one by one would take several times as long as running them. A loss that draws noise of its own
+    takes it from the generator that it is given, which is seeded by the number of the step.
     """
 
     def __init__(
         self,
-        loss: Callable[[StepInputs], Float[Tensor, "B"]],
+        loss: Callable[[StepInputs, torch.Generator], Float[Tensor, "B"]],
         optimizer: torch.optim.Optimizer,
         average: list[Tensor],
         fabric: Fabric,
@@ -51,6 +51,7 @@ class Update:
         self._ema, self._clip, self._fabric, self._on_graph = ema, clip, fabric, on_graph
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self._new_share = torch.zeros((), device=fabric.device)
+        self._generator = torch.Generator(fabric.device)
         self._graphs: dict[tuple[torch.Size, int], tuple[torch.cuda.CUDAGraph, StepInputs, Tensor]] = {}
 
     def __call__(self, inputs: StepInputs, learning_rate: float, step: int) -> Tensor:
@@ -60,11 +61,13 @@ class Update:
                 group["lr"].fill_(learning_rate)
             else:
                 group["lr"] = learning_rate
+        self._generator.manual_seed(step)
         if not self._on_graph:
             return self._run(inputs)
         key = inputs.x.shape, inputs.num_context
         if key not in self._graphs:
             self._graphs[key] = self._capture(inputs)
+            self._generator.manual_seed(step)
         graph, held, loss = self._graphs[key]
         for target, source in zip(held.tensors(), inputs.tensors(), strict=True):
             target.copy_(source)
@@ -74,7 +77,7 @@ class Update:
     def _run(self, inputs: StepInputs) -> Tensor:
         for parameter in self._parameters:
             parameter.grad = None
-        loss = self._loss(inputs).mean()
+        loss = self._loss(inputs, self._generator).mean()
         self._fabric.backward(loss)
         torch.nn.utils.clip_grad_norm_(self._parameters, self._clip)
         self._optimizer.step()
@@ -95,6 +98,7 @@ class Update:
                 self._run(held)
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self._generator)
         with torch.cuda.graph(graph):
             loss = self._run(held)
         self._restore(kept)

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -70,7 +70,7 @@ def fit(
 ) -> Speed:
     """Train `model` in place; afterwards it holds the averaged weights, which is what `validate` scores on the way.
 
-    A neural process is trained on one device, and as it is: neither compiled nor captured.
+    A neural process is trained on one device, and is not compiled.
 
     Resumes from `folder` where it holds a state. Ctrl-C saves a state and stops. `time_limit` in seconds ends the run early,
     with the learning rate brought to zero by then.
@@ -80,10 +80,10 @@ def fit(
     raw: Any = model.network
     assert isinstance(raw, nn.Module)
     raw.to(device).requires_grad_(True)
-    own_loss = isinstance(model, NeuralProcess)
-    if own_loss and fabric.world_size > 1:
+    if isinstance(model, NeuralProcess) and fabric.world_size > 1:
         raise ValueError(f"a {type(model).__name__} is trained on one device")
-    on_graph = device.type == "cuda" and fabric.world_size == 1 and not own_loss
+    capturable = not isinstance(model, NeuralProcess) or not model.kind.convolutional
+    on_graph = device.type == "cuda" and fabric.world_size == 1 and capturable
     optimizer = torch.optim.AdamW(
         raw.parameters(),
         lr=torch.tensor(recipe.learning_rate, device=device) if on_graph else recipe.learning_rate,
@@ -95,7 +95,7 @@ def fit(
     start = 0
     if folder is not None and (state := folder.load_state(device)) is not None:
         start = _restore(state, raw, optimizer, average)
-    loss_of: Callable[[StepInputs], Tensor]
+    loss_of: Callable[[StepInputs, torch.Generator], Tensor]
     if not isinstance(model, NeuralProcess):
         compiled: Any = torch.compile(raw, dynamic=False) if on_graph else raw
         network, optimizer = fabric.setup(compiled, optimizer)
@@ -167,7 +167,7 @@ def _interrupts_between_steps() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _denoising_loss(network: Any, recipe: Recipe, inputs: StepInputs) -> Float[Tensor, "B"]:
+def _denoising_loss(network: Any, recipe: Recipe, inputs: StepInputs, generator: torch.Generator) -> Float[Tensor, "B"]:
     return denoising_loss(
         network,
         *inputs.tensors()[:4],
@@ -199,10 +199,10 @@ class _Drawing:
             level = draw_levels_from(self._schedule, CHUNK * recipe.batch, generator=generator)
         levels = hold_context(level, x.shape[1], num_context, generator=generator, noisy_share=recipe.noisy_share)
         eps = torch.randn(y.shape, generator=generator, device=generator.device)
-        everything = StepInputs(x.float(), y.float(), levels.float(), eps, mask, num_context, step=0)
+        everything = StepInputs(x.float(), y.float(), levels.float(), eps, mask, num_context)
         for index in range(skip, CHUNK):
             rows = slice(index * recipe.batch, (index + 1) * recipe.batch)
-            yield replace(everything.map(itemgetter(rows)), step=number * CHUNK + index)
+            yield everything.map(itemgetter(rows))
 
 
 def seed_of(seed: int, rank: int, chunk: int) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 
 class Kind(StrEnum):
@@ -17,6 +18,10 @@ class Kind(StrEnum):
     CONVNP = "convnp"
     ANP = "anp"
     NP = "np"
+
+    @property
+    def convolutional(self) -> bool:
+        return self in (Kind.CONVCNP, Kind.CONVNP)
 
     @property
     def latent(self) -> bool:
@@ -48,7 +53,7 @@ def construct(kind: Kind, dim: int, options: dict[str, Any]) -> nn.Module:
     """An untrained network with all of its parameters; `options` go to the package's own constructor."""
     nps = package()
     made: dict[str, Any] = {"dim_x": dim, "dim_y": 1, "likelihood": "lowrank" if kind is Kind.GNP else "het"}
-    if kind in (Kind.CONVCNP, Kind.CONVNP):
+    if kind.convolutional:
         if dim not in _GRIDS or (kind is Kind.CONVNP and dim == 3):
             raise ValueError(f"{kind} is infeasible for {dim} input dimensions: it convolves over a grid of them")
         made |= _GRIDS[dim] | ({"dim_lv": 16} if kind.latent else {})
@@ -70,6 +75,23 @@ def on_device(device: torch.device) -> AbstractContextManager[Any]:
     import lab
 
     return lab.on_device(str(device))
+
+
+def decisions() -> AbstractContextManager[Any]:
+    """What the package decides by looking at values, remembered from the first time: to look is to wait for the device."""
+    package()
+    import lab
+
+    return lab.ControlFlowCache()
+
+
+class UncheckedCholesky(TorchFunctionMode):
+    """Cholesky factors without a look at whether they exist; where they do not, they are not finite."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is torch.linalg.cholesky:
+            return torch.linalg.cholesky_ex(*args, **(kwargs or {})).L
+        return function(*args, **(kwargs or {}))
 
 
 def package() -> Any:

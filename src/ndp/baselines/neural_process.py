@@ -20,7 +20,7 @@ from ndp.arrays import (
     read_probabilities,
     read_values,
 )
-from ndp.baselines.architectures import Kind, construct, on_device, package
+from ndp.baselines.architectures import Kind, UncheckedCholesky, construct, decisions, on_device, package
 from ndp.optimiser_step import StepInputs
 from ndp.priors.source import Batch, Source
 from ndp.randomness import fresh_generator
@@ -52,6 +52,7 @@ class NeuralProcess:
         self.options = options or {}
         self.network: nn.Module = construct(self.kind, dim, self.options)
         self.about = about or {}
+        self._decisions = decisions()
 
     @property
     def device(self) -> torch.device:
@@ -81,18 +82,21 @@ class NeuralProcess:
             raise ValueError("a neural process takes observations as they are: it cannot be told their noise")
         return NeuralProcessPosterior(self, context, form)
 
-    def loss(self, network: nn.Module, inputs: StepInputs) -> Float[Tensor, "B"]:
-        """Minus the log-likelihood of the targets a point, or minus its bound where there is a latent variable."""
+    def loss(self, network: nn.Module, inputs: StepInputs, generator: torch.Generator) -> Float[Tensor, "B"]:
+        """Minus the log-likelihood of the targets a point, or minus its bound where there is a latent variable.
+
+        It never waits for the device, but for a convolutional kind, whose grid depends on where the inputs lie.
+        """
         nps = package()
         known = inputs.num_context
         x, y = inputs.x.mT, inputs.y0.mT
         parts = x[..., :known], y[..., :known], x[..., known:], y[..., known:]
-        state = torch.Generator(x.device).manual_seed(inputs.step)
-        with on_device(x.device):
-            if not self.kind.latent:
-                return -nps.loglik(state, network, *parts, normalise=True)[1]
-            bound = nps.elbo(state, network, *parts, normalise=True, subsume_context=True, num_samples=ELBO_DRAWS)[1]
-        return -bound
+        options: dict[str, Any] = {"normalise": True}
+        if self.kind.latent:
+            options |= {"subsume_context": True, "num_samples": ELBO_DRAWS}
+        with on_device(x.device), self._decisions, UncheckedCholesky():
+            _, gain = (nps.elbo if self.kind.latent else nps.loglik)(generator, network, *parts, **options)
+        return -gain
 
 
 @final
@@ -194,13 +198,17 @@ class HeldOutLikelihood:
 
     @torch.no_grad()
     def __call__(self, network: nn.Module) -> float:
-        losses = [self.model.loss(network, _step_inputs(batch)) for batch in self.tasks]
+        device = self.tasks[0].x.device
+        losses = [
+            self.model.loss(network, _step_inputs(batch), torch.Generator(device).manual_seed(0))
+            for batch in self.tasks
+        ]
         return torch.cat(losses).mean().item()
 
 
 def _step_inputs(batch: Batch) -> StepInputs:
     x, y = batch.x.float(), batch.y.float()
-    return StepInputs(x, y, torch.zeros_like(x[..., 0]), torch.zeros_like(y), batch.mask, batch.num_context, step=0)
+    return StepInputs(x, y, torch.zeros_like(x[..., 0]), torch.zeros_like(y), batch.mask, batch.num_context)
 
 
 def _fixed() -> torch.Generator:

@@ -110,16 +110,21 @@ class Synthetic:
 @final
 @dataclass(frozen=True)
 class EqualContext:
-    """Tasks of a source that all have the same number of context points, at least one, for networks without masks."""
+    """Tasks of a source that all have the same number of context points, at least one, for networks without masks.
+
+    Of the numbers that there could be at most `sizes` are drawn, evenly spread: each is a shape that a step is captured for.
+    """
 
     source: Source
+    sizes: int = 16
 
     def draw(self, tasks: int, *, generator: torch.Generator) -> Batch:
         batch = self.source.draw(tasks, generator=generator)
         if not bool(batch.real.all()):
             raise ValueError("a context of equal size needs functions that are known at every point")
         places = batch.num_context
-        size = int(torch.randint(1, places + 1, (), generator=generator, device=generator.device))
+        sizes = torch.linspace(1, places, min(self.sizes, places)).round().long().tolist()
+        size = sizes[int(torch.randint(len(sizes), (), generator=generator, device=generator.device))]
         x, y, real = (torch.cat([t[:, :size], t[:, places:]], dim=1) for t in (batch.x, batch.y, batch.real))
         return Batch(x, y, real, size, real)
 
