@@ -27,7 +27,7 @@ LENGTHSCALE = 0.25  # times sqrt(D)
 # Matern-3/2 with a lengthscale that is log-normal about its median.
 MARGINAL_NOISE = 1e-3
 MEDIAN_LENGTHSCALE, LOG_STD_OF_LENGTHSCALE = 0.5, 0.5**0.5
-# Matern-5/2 for Bayesian optimisation on [-1, 1]^D: one lengthscale, or one that is log-normal about its median.
+# Matern-5/2 for Bayesian optimisation on [-1, 1]^D: one lengthscale, or in every dimension one that is log-normal.
 OPTIMISATION_NOISE = 0.01
 OPTIMISATION_LENGTHSCALE = 0.5
 OPTIMISATION_MEDIAN, OPTIMISATION_LOG_STD = 1.0, 0.7
@@ -166,7 +166,7 @@ def optimisation_gp() -> GP:
 
 
 def marginalised_optimisation_gp(nodes: int = 24) -> GPMixture:
-    """The same with a lengthscale that is log-normal, on a grid of it."""
+    """The same with one lengthscale for all dimensions that is log-normal, on a grid of it."""
     mixture, _ = log_normal_lengthscales(
         matern52, median=OPTIMISATION_MEDIAN, log_std=OPTIMISATION_LOG_STD, noise=OPTIMISATION_NOISE, nodes=nodes
     )

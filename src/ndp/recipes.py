@@ -167,7 +167,7 @@ PRIORS = {
         clustered=0.5,
     ),
     "bo-marginal": PriorSpec(
-        "GP, Matern-5/2, log-normal lengthscale, noise 0.01, for optimisation",
+        "GP, Matern-5/2, log-normal lengthscales, one an input, noise 0.01, for optimisation",
         noise_floor=OPTIMISATION_NOISE,
         low=-1.0,
         high=1.0,
@@ -192,7 +192,9 @@ def make_prior(name: str, device: torch.device) -> Prior:
         case "bo-fixed":
             return optimisation_gp().to(device)
         case "bo-marginal":
-            lengthscale = log_normal_lengthscale(matern52, OPTIMISATION_MEDIAN, OPTIMISATION_LOG_STD)
+            lengthscale = log_normal_lengthscale(
+                matern52, OPTIMISATION_MEDIAN, OPTIMISATION_LOG_STD, in_each_dimension=True
+            )
             return HierarchicalGP(lengthscale, noise=OPTIMISATION_NOISE)
         case "step":
             return Step()

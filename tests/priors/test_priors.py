@@ -80,7 +80,7 @@ def test_a_mixture_takes_each_task_whole_from_one_prior_at_its_weight() -> None:
 
 
 def test_hierarchical_lengthscales_are_log_normal() -> None:
-    kernel = MATERN(20_000, torch.Generator().manual_seed(0))
+    kernel = MATERN(20_000, 1, torch.Generator().manual_seed(0))
     log = torch.log(kernel.lengthscale.detach().flatten())
     assert log.mean().item() == pytest.approx(torch.log(torch.tensor(0.5)).item(), abs=0.025)
     assert log.std().item() == pytest.approx(0.5**0.5, abs=0.02)
@@ -118,3 +118,15 @@ def test_mixtures_need_priors_and_weights() -> None:
         Mixture(())
     with pytest.raises(ValueError, match="one weight a prior"):
         Mixture((Step(),), (1.0, 2.0))
+
+
+def test_lengthscales_of_one_task_are_the_same_in_all_dimensions_or_independent() -> None:
+    draw = partial(log_normal_lengthscale, partial(gpytorch.kernels.MaternKernel, nu=2.5), median=1.0, log_std=0.7)
+    generator = torch.Generator().manual_seed(0)
+    assert draw()(500, 3, generator).lengthscale.shape == (500, 1, 1)
+    logs = draw(in_each_dimension=True)(5000, 3, generator).lengthscale[:, 0].log()
+    assert logs.shape == (5000, 3)
+    assert (torch.corrcoef(logs.T) - torch.eye(3)).abs().max() < 0.05
+    assert abs(logs.mean().item()) < 0.06
+    assert abs(logs.std().item() - 0.7) < 0.05
+    assert draw(in_each_dimension=True)(4, 1, generator).lengthscale.shape == (4, 1, 1)

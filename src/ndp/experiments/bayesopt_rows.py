@@ -15,7 +15,7 @@ from ndp.process import NDP
 FIXED, MARGINAL = "bo-fixed", "bo-marginal"  # priors, and the models that ship for them
 DEFAULT = " (default rule)"
 NDP_FIXED, NDP_MARGINAL, GPR = "NDP Fixed", "NDP Marginalised", "GPR"
-EXACT_FIXED, EXACT_MARGINAL = "exact Fixed", "exact Marginalised"
+EXACT_FIXED, EXACT_MARGINAL = "exact Fixed", "exact isotropic"
 ANP, NP, RANDOM = "ANP", "NP", "Random"
 NDP_DEFAULT, GPR_DEFAULT, EXACT_DEFAULT = (name + DEFAULT for name in (NDP_MARGINAL, GPR, EXACT_MARGINAL))
 ROWS = (
@@ -46,7 +46,7 @@ def make_row(name: str, dim: int, *, models: Path, device: torch.device) -> Row 
             return Row(name, one_by_one(RefittedGP()), rule)
         case "exact Fixed":
             return Row(name, one_by_one(optimisation_gp()), rule)
-        case "exact Marginalised":
+        case "exact isotropic":
             return Row(name, one_by_one(marginalised_optimisation_gp()), rule)
         case "NDP Fixed":
             return _network_row(name, rule, models / f"ndp-{FIXED}", dim, device, shipped=FIXED)
