@@ -144,6 +144,7 @@ PRIORS = {
         low=-1.0,
         high=1.0,
         targets=80,
+        most_targets=128,
         context_per_dim=20,
     ),
     "step": PriorSpec(
@@ -152,6 +153,7 @@ PRIORS = {
         low=-1.0,
         high=1.0,
         targets=80,
+        most_targets=128,
         context_per_dim=20,
         network={"inputs": "fourier"},
         scaling=Scaling((0.0,), (1.0,), (0.5,), (0.5,)),
