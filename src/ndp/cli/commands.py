@@ -82,7 +82,10 @@ def sample(
 @app.command()
 def train(
     prior: Annotated[
-        str, typer.Option(help="Prior to learn: se, matern52, matern32-marginal, step, sawtooth, mixture.")
+        str,
+        typer.Option(
+            help="Prior to learn: se, matern52, matern32-marginal, step, sawtooth, mixture; or mnist, celeba32."
+        ),
     ] = "",
     model: Annotated[
         str, typer.Option(help="What to train: ndp; or to compare with it ndp-paper, gnp, convcnp, convnp, anp, np.")
@@ -91,6 +94,10 @@ def train(
         Path | None,
         typer.Option(help="Table of your own functions instead: CSV, Parquet or NPZ with task, x1 to xD, y."),
     ] = None,
+    data_dir: Annotated[
+        str,
+        typer.Option(help="Pictures of mnist or celeba32: a folder, an NPZ file, or a name for Hugging Face datasets."),
+    ] = "",
     dim: Annotated[str, typer.Option(help="Input dimensions to train at, such as 2 or 1,2,3.")] = "",
     config: Annotated[Path | None, typer.Option(help="TOML file with settings of a recipe; options here win.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
@@ -121,6 +128,7 @@ def train(
             "model": model or None,
             "prior": prior or None,
             "data": str(data) if data else None,
+            "data_dir": data_dir or None,
             "dims": read_dims(dim),
             "steps": steps,
             "batch": batch,
