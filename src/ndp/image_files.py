@@ -52,24 +52,16 @@ def read_image_set(where: str, part: Part, size: int, channels: int) -> np.ndarr
     return found
 
 
-def read_picture(path: Path, *, grey: bool, size: tuple[int, int] | None = None) -> np.ndarray:
-    """One picture of any format that Pillow knows: [H, W, P] with values from 0 to 1, brought to (height, width)."""
-    pillow = import_module("PIL.Image")
-    try:
-        with pillow.open(path) as picture:
-            picture = picture.convert("L" if grey else "RGB")
-            if size is not None and picture.size != size[::-1]:
-                picture = picture.resize(size[::-1], pillow.Resampling.BOX)
-            return np.atleast_3d(np.asarray(picture, dtype=np.float64) / 255)
-    except FileNotFoundError:
-        raise ImageError(f"there is no file {path}") from None
-    except (OSError, SyntaxError) as error:
-        raise ImageError(f"{path} is not a picture: {error}") from error
+def read_picture(path: Path, *, size: int, channels: int) -> np.ndarray:
+    """One picture of any format that Pillow knows, cut to a square: [size, size, channels], values from 0 to 1."""
+    with _open(path) as picture:
+        return np.atleast_3d(_square(picture, size, channels) / 255)
 
 
 def is_grey(path: Path) -> bool:
     """Whether a picture holds no colours."""
-    colours = read_picture(path, grey=False)
+    with _open(path) as picture:
+        colours = np.asarray(picture.convert("RGB"))
     return bool((colours == colours[..., :1]).all())
 
 
@@ -82,7 +74,7 @@ def _read_folder(folder: Path, part: Part, size: int, channels: int) -> np.ndarr
     if len(archives) == 1:
         return _read_npz(folder / archives[0], part)
     own = folder / part
-    pictures = sorted(path for path in (own if own.is_dir() else folder).rglob("*") if path.suffix.lower() in ENDINGS)
+    pictures = sorted(path for path in (own if own.is_dir() else folder).iterdir() if path.suffix.lower() in ENDINGS)
     if not pictures:
         raise ImageError(
             f"{folder} holds neither MNIST's files ({_IDX[part]}-idx3-ubyte, .gz or not), nor one NPZ file with arrays "
@@ -137,19 +129,24 @@ def _read_hub(name: str, part: Part, size: int, channels: int) -> np.ndarray:
 
 def _open(path: Path) -> Any:
     try:
-        return import_module("PIL.Image").open(path)
-    except OSError as error:
+        picture = import_module("PIL.Image").open(path)
+        picture.load()
+    except FileNotFoundError:
+        raise ImageError(f"there is no file {path}") from None
+    except (OSError, SyntaxError, ValueError) as error:
         raise ImageError(f"{path} is not a picture: {error}") from error
+    return picture
 
 
 def _stack(pictures: Iterable[Any], size: int, channels: int) -> np.ndarray:
-    """The largest square in the middle of each picture, at the size that is wanted."""
-    box = import_module("PIL.Image").Resampling.BOX
-    made = []
-    for picture in pictures:
-        width, height = picture.size
-        side = min(width, height)
-        left, top = (width - side) // 2, (height - side) // 2
-        square = picture.convert("L" if channels == 1 else "RGB").crop((left, top, left + side, top + side))
-        made.append(np.asarray(square.resize((size, size), box)))
+    made = [_square(picture, size, channels) for picture in pictures]
     return np.stack(made) if made else np.zeros((0, size, size, channels), dtype=np.uint8)
+
+
+def _square(picture: Any, size: int, channels: int) -> np.ndarray:
+    """The largest square in the middle of a picture, at the size that is wanted: every pixel the mean of what it covers."""
+    width, height = picture.size
+    side = min(width, height)
+    left, top = (width - side) // 2, (height - side) // 2
+    square = picture.convert("L" if channels == 1 else "RGB").crop((left, top, left + side, top + side))
+    return np.asarray(square.resize((size, size), import_module("PIL.Image").Resampling.BOX))

@@ -80,6 +80,35 @@ def sample(
 
 
 @app.command()
+def complete(
+    image: Annotated[Path, typer.Argument(help="A picture. Its middle square is taken, at the size of the model.")],
+    mask: Annotated[
+        str,
+        typer.Option(help="What is known: upper, lower, left, right, random:0.1, or a picture that is white there."),
+    ] = "upper",
+    model: Annotated[str, typer.Option(help="Name or folder of a model of images. Default: by the colours.")] = "",
+    draws: Annotated[int, typer.Option(min=1, help="Completions to draw.")] = 6,
+    steps: Annotated[int, typer.Option(min=1, help="Network calls a draw.")] = 20,
+    size: Annotated[
+        int, typer.Option(min=0, help="Pixels of a side. Default: those that the model was trained on.")
+    ] = 0,
+    out: Annotated[Path, typer.Option(help="Picture to write: what is known, and the completions.")] = Path("out.png"),
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the draws.")] = 0,
+) -> None:
+    """Complete a picture of your own from some of its pixels."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console()
+    with told_plainly(), console.status("Importing torch") as status:
+        from ndp.completing import complete_to_file
+
+        status.update(f"Drawing {draws} completions")
+        complete_to_file(image, mask, out, model=model, draws=draws, steps=steps, size=size or None, seed=seed)
+    console.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
+
+
+@app.command()
 def train(
     prior: Annotated[
         str,
