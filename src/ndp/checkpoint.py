@@ -17,14 +17,13 @@ from ndp.baselines.architectures import Kind
 from ndp.baselines.neural_process import NeuralProcess
 from ndp.diffusion.prediction import Prediction
 from ndp.files import whole_file
-from ndp.networks.bidimensional import BiDimensionalAttention
+from ndp.networks.kinds import describe_network, make_network
 from ndp.process import NDP
 from ndp.scaling import Scaling
 
 SCHEMA = 1
 NDP_PROCESS, NEURAL_PROCESS = "ndp", "neural_process"
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
-_NETWORKS = {"bidimensional": BiDimensionalAttention}
 
 
 def write_model(model: NDP | NeuralProcess, folder: Path, *, half: bool = False) -> None:
@@ -56,12 +55,9 @@ def _halved(name: str, weight: Tensor) -> Tensor:
 
 
 def _describe_ndp(model: NDP) -> dict[str, Any]:
-    network = model.network
-    if not isinstance(network, BiDimensionalAttention):
-        raise ValueError(f"a model made of a {type(network).__name__} has no weights to save")
     return {
         "process": NDP_PROCESS,
-        "network": {"kind": "bidimensional", **network.config},
+        "network": describe_network(model.network),
         "prediction": str(model.prediction),
         "noise_floor": model.noise_floor,
         "num_outputs": model.num_outputs,
@@ -155,12 +151,11 @@ def _build(config: dict[str, Any], weights: Path) -> NDP | NeuralProcess:
         tensors = safetensors.torch.load_file(weights)
         if config.get("process", NDP_PROCESS) == NEURAL_PROCESS:
             return _build_neural_process(config, tensors)
-        options = dict(config["network"])
-        network: nn.Module = _NETWORKS[options.pop("kind")](**options)
+        network = make_network(**config["network"])
         network.load_state_dict(tensors)
         scaling = config["units"]
         return NDP(
-            network.requires_grad_(False).eval(),  # type: ignore[arg-type]
+            network.requires_grad_(False).eval(),
             prediction=Prediction(config["prediction"]),
             noise_floor=config["noise_floor"],
             num_outputs=config["num_outputs"],
@@ -169,7 +164,7 @@ def _build(config: dict[str, Any], weights: Path) -> NDP | NeuralProcess:
             scaling=None if scaling is None else Scaling.from_dict(scaling),
             about=config["about"],
         )
-    except (SafetensorError, KeyError, TypeError, RuntimeError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"the model of {weights} does not fit its configuration: {error}") from error
 
 

@@ -17,15 +17,15 @@ class StepInputs:
     y0: Float[Tensor, "B N P"]
     level: Float[Tensor, "B N"]
     eps: Float[Tensor, "B N P"]
-    mask: Bool[Tensor, "B N"]
+    mask: Bool[Tensor, "B N"] | None  # none: all points are real
     num_context: int
 
-    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        return self.x, self.y0, self.level, self.eps, self.mask
+    def tensors(self) -> tuple[Tensor, ...]:
+        return tuple(t for t in (self.x, self.y0, self.level, self.eps, self.mask) if t is not None)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "StepInputs":
-        x, y0, level, eps, mask = (change(t) for t in self.tensors())
-        return StepInputs(x, y0, level, eps, mask, self.num_context)
+        x, y0, level, eps = (change(t) for t in (self.x, self.y0, self.level, self.eps))
+        return StepInputs(x, y0, level, eps, None if self.mask is None else change(self.mask), self.num_context)
 
 
 class Update:

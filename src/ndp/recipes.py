@@ -9,7 +9,7 @@ import torch
 from ndp.baselines.architectures import Kind
 from ndp.baselines.neural_process import HeldOutLikelihood, NeuralProcess
 from ndp.diffusion.levels import cosine, ratio
-from ndp.diffusion.objective import LARGEST_RATIO, SMALLEST_RATIO, Error
+from ndp.diffusion.objective import LARGEST_RATIO, LEVEL_LAW, SMALLEST_RATIO, Error
 from ndp.diffusion.prediction import Prediction
 from ndp.models import (
     LOG_STD_OF_LENGTHSCALE,
@@ -25,8 +25,9 @@ from ndp.models import (
     optimisation_gp,
     regression_gp,
 )
-from ndp.networks.bidimensional import BiDimensionalAttention
+from ndp.networks.kinds import BIDIMENSIONAL, IMAGE, make_network
 from ndp.priors.hierarchical import HierarchicalGP, log_normal_lengthscale
+from ndp.priors.image import IMAGE_SETS, read_training_set, scaling_of_images, training_sources, validation_source
 from ndp.priors.mixture import Mixture
 from ndp.priors.sawtooth import Sawtooth
 from ndp.priors.source import EqualContext, Source, Synthetic
@@ -48,6 +49,21 @@ PAPER_SETTINGS: dict[str, Any] = {
     "schedule": 500,
     "use_context": False,
 }
+# The paper's network for images: one token a point, no attention over dimensions.
+PAPER_IMAGE_NETWORK: dict[str, Any] = PAPER_SETTINGS["network"] | {
+    "kind": BIDIMENSIONAL,
+    "ordered_dims": 2,
+    "blocks": 5,
+    "attention": "summed",
+}
+# Pixels move together, so that much is decided while there is a lot of noise. Colours are known exactly or not at all.
+IMAGE_SETTINGS: dict[str, Any] = {
+    "dims": (2,),
+    "level_law": (-0.6, 1.4),
+    "noisy_share": 0.0,
+    "batch": 128,
+    "warmup": 1000,
+}
 # What the package of the neural processes trains them with, where a user does not say otherwise.
 NEURAL_PROCESS_SETTINGS: dict[str, Any] = {"learning_rate": 3e-4, "batch": 32, "steps": 30_000}
 
@@ -58,16 +74,20 @@ class Recipe:
 
     # An NDP, or one of the neural processes that it is compared with.
     model: str = NDP_MODEL
-    # What: the name of a prior and the input dimensions to train it at, or a table of functions.
+    # What: the name of a prior and the input dimensions to train it at (and where the pictures of a set of images are), or
+    # a table of functions.
     prior: str = ""
     data: str = ""
+    data_dir: str = ""
     dims: tuple[int, ...] = (1,)
-    # The network: arguments of BiDimensionalAttention, or of the neural process's constructor.
+    # The network: its kind and the arguments of its class, or those of the neural process's constructor.
     network: dict[str, Any] = field(default_factory=dict)
-    # The objective. `schedule` 0 draws continuous levels; a number T draws from the paper's cosine schedule of T steps.
+    # The objective. `schedule` 0 draws continuous levels, most of them by `level_law`, mean and standard deviation of
+    # log(sigma / alpha); a number T draws from the paper's cosine schedule of T steps.
     prediction: Prediction = Prediction.V
     error: Error = Error.L2
     schedule: int = 0
+    level_law: tuple[float, float] = LEVEL_LAW
     use_context: bool = True
     noisy_share: float = 0.1
     # The optimiser.
@@ -83,17 +103,25 @@ class Recipe:
     def __post_init__(self) -> None:
         if bool(self.prior) == bool(self.data):
             raise ValueError("a recipe needs either a prior or a table of functions (data), not both and not neither")
-        if self.prior and self.prior not in PRIORS:
-            raise ValueError(f"there is no prior named {self.prior!r}; there are: {', '.join(PRIORS)}")
+        if self.prior and self.prior not in (*PRIORS, *IMAGE_SETS):
+            raise ValueError(f"there is no prior named {self.prior!r}; there are: {', '.join((*PRIORS, *IMAGE_SETS))}")
+        if self.data_dir and not self.of_images:
+            raise ValueError(f"a folder of pictures (data_dir) goes with the priors {', '.join(IMAGE_SETS)}")
         for name in ("steps", "batch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.model not in MODELS:
             raise ValueError(f"there is no model named {self.model!r}; there are: {', '.join((PAPER_MODEL, *MODELS))}")
-        if self.model != NDP_MODEL and (self.data or len(self.dims) != 1):
-            raise ValueError(f"{self.model} is trained on a prior, at one number of input dimensions")
+        if self.model != NDP_MODEL and (self.data or len(self.dims) != 1 or self.of_images):
+            raise ValueError(
+                f"{self.model} is trained on a prior, at one number of input dimensions, and not on images"
+            )
         if not self.dims or min(self.dims) < 1:
             raise ValueError(f"dims must be whole numbers of at least 1, not {self.dims}")
+
+    @property
+    def of_images(self) -> bool:
+        return self.prior in IMAGE_SETS
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -106,12 +134,15 @@ class Recipe:
             raise ValueError(f"a recipe has no setting {unknown[0]!r}; it has: {', '.join(sorted(known))}")
         made = dict(values)
         model = made.get("model", NDP_MODEL)
+        if made.get("prior") in IMAGE_SETS:
+            made = IMAGE_SETTINGS | ({"network": PAPER_IMAGE_NETWORK} if model == PAPER_MODEL else {}) | made
         if model == PAPER_MODEL:
             made = PAPER_SETTINGS | made | {"model": NDP_MODEL}
         elif model != NDP_MODEL:
             made = NEURAL_PROCESS_SETTINGS | made
-        if "dims" in made:
-            made["dims"] = tuple(made["dims"])
+        for name in ("dims", "level_law"):
+            if name in made:
+                made[name] = tuple(made[name])
         if "prediction" in made:
             made["prediction"] = Prediction(made["prediction"])
         if "error" in made:
@@ -214,6 +245,8 @@ def functions_of(recipe: Recipe) -> tuple[Functions, Functions]:
 
 def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
     """Sources for each number of input dimensions and of targets, in model units; training takes them in turn."""
+    if recipe.of_images:
+        return list(training_sources(recipe.prior, recipe.data_dir, varied=recipe.use_context))
     if recipe.data:
         functions, _ = functions_of(recipe)
         return [TableSource(scaled(functions, scaling_of(functions)))]
@@ -254,6 +287,8 @@ def make_validation(recipe: Recipe, model: NDP | NeuralProcess, device: torch.de
     if recipe.data:
         trained_on, held_out = functions_of(recipe)
         sources = [TableSource(scaled(held_out, scaling_of(trained_on)))]
+    if recipe.of_images:
+        sources = [validation_source(recipe.prior, recipe.data_dir)]
     return Validation.of(
         sources,
         device,
@@ -262,6 +297,8 @@ def make_validation(recipe: Recipe, model: NDP | NeuralProcess, device: torch.de
         use_context=recipe.use_context,
         exact=exact_process(recipe.prior),
         ratios=trained_ratios(recipe),
+        law=recipe.level_law,
+        tasks=64 if recipe.of_images else 16,
     )
 
 
@@ -302,13 +339,17 @@ def make_ndp(recipe: Recipe) -> NDP:
         dims: tuple[int, ...] = (functions.x.shape[-1],)
         num_outputs, noise_floor = functions.y.shape[-1], 0.0
         options = {"inputs": "fourier"}  # of somebody's own functions we do not know that they are stationary
+    elif recipe.of_images:
+        scaling = scaling_of_images(read_training_set(recipe.prior, recipe.data_dir)[0])
+        dims, num_outputs, noise_floor = (2,), len(scaling.y_scale), 0.0
+        options = {"kind": IMAGE}
     else:
         spec = PRIORS[recipe.prior]
         scaling, dims, num_outputs, noise_floor = spec.scaling, recipe.dims, 1, spec.noise_floor
         options = dict(spec.network)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        network = BiDimensionalAttention(num_outputs=num_outputs, **(options | recipe.network))
+        network = make_network(num_outputs=num_outputs, **(options | recipe.network))
     return NDP(
         network,
         prediction=recipe.prediction,

@@ -15,6 +15,7 @@ from ndp import training
 from ndp.baselines.neural_process import NeuralProcess
 from ndp.checkpoint import write_model
 from ndp.devices import read_device
+from ndp.priors.image import IMAGE_SETS
 from ndp.process import NDP
 from ndp.recipes import PRIORS, Recipe, make_model, make_sources, make_validation
 from ndp.run_folder import RunFolder
@@ -73,7 +74,7 @@ def train(
     if fabric.is_global_zero:
         model.about = {
             "trained_on": describe(recipe),
-            "recipe": recipe.as_dict(),
+            "recipe": recipe.as_dict() | {"data_dir": Path(recipe.data_dir).name},  # not where it was on this machine
             "minutes": round(folder.seconds() / 60, 2),
             "speed": {name: round(value, 3) for name, value in asdict(speed).items()},
             "scores": scores,
@@ -131,5 +132,7 @@ def describe(recipe: Recipe) -> str:
     """What a model was trained on, in words."""
     if recipe.data:
         return f"functions of {Path(recipe.data).name}"
+    if recipe.of_images:
+        return f"{IMAGE_SETS[recipe.prior].title}; x in [-2, 2]^2"
     spec = PRIORS[recipe.prior]
     return f"{spec.title}; x in [{spec.low:g}, {spec.high:g}]"

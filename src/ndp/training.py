@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from ndp.baselines.neural_process import NeuralProcess
 from ndp.diffusion.levels import cosine
-from ndp.diffusion.objective import denoising_loss, draw_levels, draw_levels_from, hold_context
+from ndp.diffusion.objective import denoising_loss, draw_levels, draw_levels_from, hold_context, hold_known
 from ndp.optimiser_step import StepInputs, Update
 from ndp.priors.source import Source
 from ndp.process import NDP
@@ -170,7 +170,10 @@ def _interrupts_between_steps() -> Iterator[Callable[[], bool]]:
 def _denoising_loss(network: Any, recipe: Recipe, inputs: StepInputs, generator: torch.Generator) -> Float[Tensor, "B"]:
     return denoising_loss(
         network,
-        *inputs.tensors()[:4],
+        inputs.x,
+        inputs.y0,
+        inputs.level,
+        inputs.eps,
         mask=inputs.mask,
         num_context=inputs.num_context,
         prediction=recipe.prediction,
@@ -192,14 +195,17 @@ class _Drawing:
         batch = self._sources[number % len(self._sources)].draw(CHUNK * recipe.batch, generator=generator)
         if not recipe.use_context:
             batch = batch.without_context()
-        x, y, mask, num_context = batch.x, batch.y, batch.mask, batch.num_context
+        x, y, num_context = batch.x, batch.y, batch.num_context
         if self._schedule is None:
-            level = draw_levels(CHUNK * recipe.batch, groups=CHUNK, generator=generator)
+            level = draw_levels(CHUNK * recipe.batch, groups=CHUNK, generator=generator, law=recipe.level_law)
         else:
             level = draw_levels_from(self._schedule, CHUNK * recipe.batch, generator=generator)
-        levels = hold_context(level, x.shape[1], num_context, generator=generator, noisy_share=recipe.noisy_share)
+        if batch.known is None:
+            levels = hold_context(level, x.shape[1], num_context, generator=generator, noisy_share=recipe.noisy_share)
+        else:
+            levels = hold_known(level, batch.known)
         eps = torch.randn(y.shape, generator=generator, device=generator.device)
-        everything = StepInputs(x.float(), y.float(), levels.float(), eps, mask, num_context)
+        everything = StepInputs(x.float(), y.float(), levels.float(), eps, batch.mask_if_needed, num_context)
         for index in range(skip, CHUNK):
             rows = slice(index * recipe.batch, (index + 1) * recipe.batch)
             yield everything.map(itemgetter(rows))

@@ -123,6 +123,13 @@ LOGITS_IN_CACHE = 2**20  # logits of a row that still fit a CPU's cache
 WIDE_HEAD = 32  # from this width of heads on, the fused kernel is the quicker one for a single row
 
 
+def without_masked(mask: Bool[Tensor, "B N"] | None, *tensors: Tensor) -> tuple[Tensor, ...]:
+    """Zeros in place of masked points, so that not even a NaN in one gets through."""
+    if mask is None:
+        return tensors
+    return tuple(t.masked_fill(~mask.reshape(mask.shape + (1,) * (t.ndim - 2)), 0.0) for t in tensors)
+
+
 def _read(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None) -> Tensor:
     if seen is None and _better_row_by_row(query, key):
         scaled = query * query.shape[-1] ** -0.5

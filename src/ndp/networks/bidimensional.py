@@ -13,11 +13,15 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from ndp.networks.attention import AttentionOverDimensions, AttentionOverPoints, Memory, PointAttention
-from ndp.networks.embedding import LevelEmbedding, Rotation, crowding, log_spaced, sinusoids
+from ndp.networks.attention import (
+    AttentionOverDimensions,
+    AttentionOverPoints,
+    Memory,
+    PointAttention,
+    without_masked,
+)
+from ndp.networks.embedding import FASTEST, SLOWEST, LevelEmbedding, Rotation, crowding, log_spaced, sinusoids
 
-# Frequencies for coordinates in a domain like [-2, 2], in radians a unit.
-SLOWEST, FASTEST = 0.3, 30.0
 # Neighbours are counted within these distances, in the same units.
 NARROWEST, WIDEST, WIDTHS = 0.05, 4.0, 8
 
@@ -61,7 +65,8 @@ class BiDimensionalAttention(nn.Module):
     """Blocks of attention over dimensions and points; the sum of their skips, averaged over dimensions, is the output.
 
     The defaults are the library's. The paper's network is `attention="per_dimension", inputs="raw", context="full",
-    counts_neighbours=False`.
+    counts_neighbours=False`; for images, where the order of coordinates matters, it has one token a point that holds all
+    of them, and no attention over dimensions: `ordered_dims=2`. The number of input dimensions is then fixed.
     """
 
     frequencies: Tensor
@@ -78,9 +83,12 @@ class BiDimensionalAttention(nn.Module):
         inputs: Inputs | str = Inputs.ROTARY,
         context: ContextAttention | str = ContextAttention.SEPARATE,
         counts_neighbours: bool = True,
+        ordered_dims: int = 0,
         level_width: int = 128,
     ) -> None:
         super().__init__()
+        if ordered_dims and Inputs(inputs) is Inputs.ROTARY:
+            raise ValueError('inputs whose order matters enter absolutely: inputs="raw" or inputs="fourier"')
         if width % (2 * heads):
             raise ValueError(
                 f"width must be a multiple of twice the number of heads; {width} is not one of {2 * heads}"
@@ -94,6 +102,7 @@ class BiDimensionalAttention(nn.Module):
             "inputs": str(Inputs(inputs)),
             "context": str(ContextAttention(context)),
             "counts_neighbours": counts_neighbours,
+            "ordered_dims": ordered_dims,
             "level_width": level_width,
         }
         self.num_outputs = num_outputs
@@ -105,12 +114,18 @@ class BiDimensionalAttention(nn.Module):
         self.register_buffer("frequencies", frequencies.reshape(-1, heads).T.contiguous(), persistent=False)
         self.register_buffer("widths", log_spaced(WIDTHS, NARROWEST, WIDEST), persistent=False)
         features = {Inputs.ROTARY: 0, Inputs.RAW: 1, Inputs.FOURIER: 2 * count}[self.inputs]
-        self.embed = nn.Linear(features + num_outputs, width)
+        self.ordered_dims = ordered_dims
+        self.embed = nn.Linear(features * max(ordered_dims, 1) + num_outputs, width)
         self.counts_neighbours = counts_neighbours
         self.embed_level = LevelEmbedding(level_width)
         self.blocks = nn.ModuleList(
             BiDimensionalBlock(
-                width, heads, level_width, PointAttention(attention), crowd_width=2 * WIDTHS if counts_neighbours else 0
+                width,
+                heads,
+                level_width,
+                PointAttention(attention),
+                crowd_width=2 * WIDTHS if counts_neighbours else 0,
+                over_dimensions=not ordered_dims,
             )
             for _ in range(blocks)
         )
@@ -137,7 +152,7 @@ class BiDimensionalAttention(nn.Module):
         *,
         num_context: int = 0,
     ) -> Float[Tensor, "B N P"]:
-        x, y_t, level = _without_masked(mask, x, y_t, level)
+        x, y_t, level = without_masked(mask, x, y_t, level)
         separate = num_context if self.context is ContextAttention.SEPARATE else 0
         crowd = self._crowd(x, mask, num_context, separate=separate)
         return self._run(x, y_t, level, mask, crowd, self._rotation(x), separate=separate)[0]
@@ -151,7 +166,7 @@ class BiDimensionalAttention(nn.Module):
         x_target: Float[Tensor, "B M D"],
     ) -> Encoding:
         """What depends on the context and on where the targets are, but not on their values: once for all draws and steps."""
-        x, y, level = _without_masked(mask, x, y, level)
+        x, y, level = without_masked(mask, x, y, level)
         known = x.shape[1]
         both = torch.cat([x, x_target], dim=1)
         mask_both = None if mask is None else torch.cat([mask, torch.ones_like(x_target[..., 0], dtype=torch.bool)], 1)
@@ -198,7 +213,7 @@ class BiDimensionalAttention(nn.Module):
         return self.out(self.head(pooled)), tuple(left)
 
     def _rotation(self, x: Float[Tensor, "B N D"]) -> Rotation | None:
-        return Rotation(x, self.frequencies) if self.inputs is Inputs.ROTARY else None
+        return Rotation(x[..., None, None] * self.frequencies) if self.inputs is Inputs.ROTARY else None
 
     def _crowd(
         self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"] | None, num_context: int, *, separate: int
@@ -214,35 +229,38 @@ class BiDimensionalAttention(nn.Module):
             targets = torch.cat([torch.zeros_like(targets[:, :separate]), targets[:, separate:]], dim=1)
         return torch.cat([context, targets], dim=-1)
 
-    def _features(self, x: Float[Tensor, "B N D"], y_t: Float[Tensor, "B N P"]) -> Float[Tensor, "B N D F"]:
-        """The values, replicated over the input dimensions, beside the coordinate of each."""
-        values = y_t[:, :, None, :].expand(-1, -1, x.shape[-1], -1)
+    def _features(self, x: Float[Tensor, "B N D"], y_t: Float[Tensor, "B N P"]) -> Float[Tensor, "B N T F"]:
+        """The values, replicated over the input dimensions, beside the coordinate of each; or beside all of them."""
         match self.inputs:
             case Inputs.ROTARY:
-                return values
+                places = x[..., None][..., :0]
             case Inputs.RAW:
-                return torch.cat([x[..., None], values], dim=-1)
+                places = x[..., None]
             case Inputs.FOURIER:
-                return torch.cat([sinusoids(x, self.frequencies.flatten()), values], dim=-1)
-
-
-def _without_masked(mask: Bool[Tensor, "B N"] | None, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """Zeros in place of masked points, so that not even a NaN in one gets through."""
-    if mask is None:
-        return tensors
-    return tuple(t.masked_fill(~mask.reshape(mask.shape + (1,) * (t.ndim - 2)), 0.0) for t in tensors)
+                places = sinusoids(x, self.frequencies.flatten())
+        if self.ordered_dims:
+            places = places.flatten(-2)[:, :, None]
+        values = y_t[:, :, None, :].expand(-1, -1, places.shape[2], -1)
+        return torch.cat([places, values], dim=-1)
 
 
 class BiDimensionalBlock(nn.Module):
     """Attention over dimensions plus attention over points, a nonlinearity, and its halves as residual and skip."""
 
     def __init__(
-        self, width: int, heads: int, level_width: int, attention: PointAttention, *, crowd_width: int
+        self,
+        width: int,
+        heads: int,
+        level_width: int,
+        attention: PointAttention,
+        *,
+        crowd_width: int,
+        over_dimensions: bool = True,
     ) -> None:
         super().__init__()
         self.level = nn.Linear(level_width, width)
         self.crowd = nn.Linear(crowd_width, width, bias=False) if crowd_width else None
-        self.over_dimensions = AttentionOverDimensions(width, 2 * width, heads)
+        self.over_dimensions = AttentionOverDimensions(width, 2 * width, heads) if over_dimensions else None
         self.over_points = AttentionOverPoints(width, 2 * width, heads, attention)
 
     def forward(
@@ -260,5 +278,6 @@ class BiDimensionalBlock(nn.Module):
         if self.crowd is not None and crowd is not None:  # rows may be several draws of the same tasks
             informed = (informed.unflatten(0, (-1, len(crowd))) + self.crowd(crowd)[:, :, None]).flatten(0, 1)
         over_points, own = self.over_points(informed, rotation, mask, separate=separate, memory=memory)
-        residual, skip = gelu(self.over_dimensions(informed) + over_points).chunk(2, dim=-1)
+        both = over_points if self.over_dimensions is None else self.over_dimensions(informed) + over_points
+        residual, skip = gelu(both).chunk(2, dim=-1)
         return (s + residual) * 0.5**0.5, skip, own

@@ -9,6 +9,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+# Frequencies for coordinates in a domain like [-2, 2], in radians a unit.
+SLOWEST, FASTEST = 0.3, 30.0
+
 
 def log_spaced(count: int, smallest: float, largest: float) -> Float[Tensor, "count"]:
     """Frequencies from smallest to largest, equally spaced in their logarithm."""
@@ -55,15 +58,14 @@ def crowding(
 
 
 class Rotation:
-    """Rotary position on real coordinates: each pair of features is turned by frequency times coordinate.
+    """Rotary position on real coordinates: each pair of features is turned by an angle, frequency times coordinate.
 
     Queries and keys turned by their own points meet in attention only through the difference of their coordinates, which
     makes the network translation equivariant. Values are turned too, and turned back at the point that receives them, so
     that the messages along different input dimensions differ.
     """
 
-    def __init__(self, x: Float[Tensor, "B N D"], frequencies: Float[Tensor, "heads half"]) -> None:
-        angles = x[..., None, None] * frequencies
+    def __init__(self, angles: Float[Tensor, "B N D heads half"]) -> None:
         cos, sin = torch.cos(angles), torch.sin(angles)
         self._cos, self._sin = torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
 

@@ -16,6 +16,8 @@ class Batch:
     """Tasks whose first `num_context` points are places for context, and whose other points are targets.
 
     The context's places are filled from the front; `mask=False` is an empty place, or a target that a task does not have.
+    Where many points are known, as in images, places for them are a waste: then the context is among the targets, at the
+    points that are `known`, there are no places for it, and none is empty.
     """
 
     x: Float[Tensor, "B N D"]
@@ -23,6 +25,7 @@ class Batch:
     mask: Bool[Tensor, "B N"]
     num_context: int
     real: Bool[Tensor, "B N"]  # where there is a function value at all, in use or not
+    known: Bool[Tensor, "B N"] | None = None
 
     @property
     def context(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -52,11 +55,17 @@ class Batch:
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         x, y, mask, real = (change(t) for t in (self.x, self.y, self.mask, self.real))
-        return Batch(x, y, mask, self.num_context, real)
+        return Batch(x, y, mask, self.num_context, real, None if self.known is None else change(self.known))
 
     def without_context(self) -> "Batch":
         """The same functions with all of their points as targets."""
-        return replace(self, mask=self.real, num_context=0)
+        known = None if self.known is None else torch.zeros_like(self.known)
+        return replace(self, mask=self.real, num_context=0, known=known)
+
+    @property
+    def mask_if_needed(self) -> Bool[Tensor, "B N"] | None:
+        """The mask for a network; none where no place can be empty, so that attention over many points stays fused."""
+        return self.mask if self.known is None else None
 
 
 @runtime_checkable
