@@ -19,6 +19,7 @@ PAPER = {
     "scouts": 0,
 }
 every_form = pytest.mark.parametrize("form", [OURS, PAPER, {**OURS, "attention": "per_dimension"}])
+LIKE = torch.zeros((), dtype=torch.float64)
 sizes = {"seed": st.integers(0, 10_000), "points": st.integers(1, 7), "dims": st.integers(1, 3)}
 
 
@@ -149,8 +150,10 @@ def test_with_known_inputs_it_is_a_network_of_outputs_and_draws_may_share_their_
 
 
 def test_scouts_lie_in_the_middle_of_cells_that_fill_the_box_and_dimensions_are_alike() -> None:
-    torch.testing.assert_close(grid_of_box(4, 1)[:, 0], torch.tensor([-0.75, -0.25, 0.25, 0.75], dtype=torch.float64))
-    square = grid_of_box(9, 2)
+    torch.testing.assert_close(
+        grid_of_box(4, 1, like=LIKE)[:, 0], torch.tensor([-0.75, -0.25, 0.25, 0.75], dtype=torch.float64)
+    )
+    square = grid_of_box(9, 2, like=LIKE)
     assert square.shape == (9, 2)
     assert {tuple(p) for p in square.tolist()} == {tuple(p) for p in square.flip(-1).tolist()}
 

@@ -221,7 +221,7 @@ class JointAttention(nn.Module):
         if not self.scouts:
             return place, y_t, level_x, level_y, mask
         tasks, _, dim = place.shape
-        scouts = grid_of_box(self.scouts, dim).to(place).expand(tasks, -1, -1)
+        scouts = grid_of_box(self.scouts, dim, like=place).expand(tasks, -1, -1)
 
         def before(those: Tensor, value: float) -> Tensor:
             return torch.cat([those.new_full((*scouts.shape[:2], *those.shape[2:]), value), those], dim=1)
@@ -253,10 +253,10 @@ class JointAttention(nn.Module):
         return torch.cat([by_context, by_targets], dim=-1)
 
 
-def grid_of_box(count: int, dim: int) -> Float[Tensor, "G {dim}"]:
-    """About `count` points of a regular grid in [-1, 1]^dim, each in the middle of its cell."""
+def grid_of_box(count: int, dim: int, *, like: Tensor) -> Float[Tensor, "G {dim}"]:
+    """About `count` points of a regular grid in [-1, 1]^dim, each in the middle of its cell; kind and device of `like`."""
     side = max(1, round(count ** (1 / dim)))
-    middle = (2 * torch.arange(side, dtype=torch.float64) + 1) / side - 1
+    middle = (2 * torch.arange(side, dtype=like.dtype, device=like.device) + 1) / side - 1
     return torch.cartesian_prod(*[middle] * dim).reshape(-1, dim)
 
 
@@ -269,16 +269,17 @@ class _KnownPlaces:
 
 
 @final
-class KnownInputs:
+class KnownInputs(nn.Module):
     """A joint network whose inputs are all known: the network of a regression NDP, which is this special case."""
 
     translation_equivariant = False
     encodes_context = True
 
     def __init__(self, joint: JointNetwork) -> None:
+        super().__init__()
         self.joint = joint
 
-    def __call__(
+    def forward(
         self,
         x: Float[Tensor, "B N D"],
         y_t: Float[Tensor, "B N P"],
