@@ -6,12 +6,17 @@ with mean and variance of the GP's posterior given D. Every integral is a sum ov
 """
 
 import math
+from dataclasses import dataclass
+from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ndp.gp import GPPosterior
+from ndp.arrays import check_num_samples
+from ndp.gp import GP, GPPosterior
+from ndp.randomness import fresh_generator
+from ndp.typing import Array
 
 
 def middles(cells: int) -> Float[Tensor, "{cells}"]:
@@ -41,3 +46,37 @@ def shares(x: Float[Tensor, "S B"], bins: int) -> Float[Tensor, "B {bins}"]:
     """The share of draws in each of equal bins of [-1, 1]; what lies outside counts for the nearest."""
     index = ((x + 1) / 2 * bins).long().clamp(0, bins - 1)
     return torch.nn.functional.one_hot(index, bins).double().mean(0)
+
+
+@final
+@dataclass(frozen=True)
+class ExactInputs:
+    """What a joint NDP is an approximation of, as far as single inputs go: one task of a GP of one input, in closed form."""
+
+    gp: GP
+    input_dims: tuple[int, ...] = (1,)
+
+    def condition(self, x: Array, y: Array) -> "ExactInputsPosterior":
+        """The posterior given `y` [C] at `x` [C, 1]."""
+        at, values = (torch.as_tensor(t).double().reshape(1, -1, 1) for t in (x, y))
+        return ExactInputsPosterior(self.gp.condition(at, values))
+
+
+@final
+@dataclass(frozen=True)
+class ExactInputsPosterior:
+    """Draws of the exact law on a fine grid."""
+
+    posterior: GPPosterior
+    cells: int = 2000
+
+    def sample_inputs(
+        self, y_star: Array | float, num_samples: int | None = None, *, generator: torch.Generator | None = None
+    ) -> Array:
+        """Inputs at which the function has the value `y_star`: [S, 1]."""
+        value = torch.as_tensor(y_star, dtype=torch.float64).reshape(1)
+        law = law_of_input(self.posterior, value, self.cells, fine=1)[0]
+        generator = generator or fresh_generator()
+        index = torch.multinomial(law, check_num_samples(num_samples), replacement=True, generator=generator)
+        drawn = middles(self.cells)[index, None]
+        return drawn if num_samples is not None else drawn[0]

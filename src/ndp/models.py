@@ -32,7 +32,7 @@ MEDIAN_LENGTHSCALE, LOG_STD_OF_LENGTHSCALE = 0.5, 0.5**0.5
 OPTIMISATION_NOISE = 0.01
 OPTIMISATION_LENGTHSCALE = 0.5
 OPTIMISATION_MEDIAN, OPTIMISATION_LOG_STD = 1.0, 0.7
-MINIMA_LENGTHSCALE = 0.1  # times D: functions on [-1, 1]^D with many minima
+MINIMA_LENGTHSCALE = 0.15  # times D: functions on [-1, 1]^D with many minima
 
 
 def matern32(**options: Any) -> gpytorch.kernels.Kernel:
@@ -172,7 +172,7 @@ def optimisation_gp() -> GP:
 
 
 def minima_gp() -> GP:
-    """Functions with many minima, to be found on [-1, 1]^D: Matern-5/2 of lengthscale 0.1 D, noise 0.05."""
+    """Functions with many minima, to be found on [-1, 1]^D: Matern-5/2 of lengthscale 0.15 D, noise 0.05."""
     kernel = matern52()
     kernel.lengthscale = MINIMA_LENGTHSCALE
     return GP(ScaledToDimension(kernel, power=1.0), noise=OBSERVATION_NOISE)

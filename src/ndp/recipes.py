@@ -213,7 +213,7 @@ PRIORS = {
         clustered=0.5,
     ),
     "minima": PriorSpec(
-        "GP, Matern-5/2, lengthscale 0.1 D, noise 0.05: functions with many minima",
+        "GP, Matern-5/2, lengthscale 0.15 D, noise 0.05: functions with many minima",
         noise_floor=OBSERVATION_NOISE,
         low=-1.0,
         high=1.0,
