@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 SHIPPED = "joint"
 TV_BAR, GAP_BAR, RANDOM_FACTOR = 0.15, 0.05, 3.0
-SHOWN_STEPS, PICTURE_DRAWS = 4, 400
+SHOWN_STEPS, PICTURE_DRAWS = (0, 2, 5, 9), 400  # steps after the random ones
 OURS, PAPER, EXACT, NOTHING = "joint NDP", "the paper's recipe, RePaint", "exact draws", "knowing nothing"
 
 
@@ -178,7 +178,7 @@ def picture(model: JointProcess, gp: GP, functions: Sequence[Searched]) -> "Figu
     """For every function some steps of its search: what is known and asked, and below it where the answer may be."""
     figure, axes = new_grid(
         2 * len(functions),
-        SHOWN_STEPS,
+        len(SHOWN_STEPS),
         size=(3.4, 1.9),
         heights=[1.5, 1.0] * len(functions),
         title="Asking where the minimum is",
@@ -190,8 +190,13 @@ def picture(model: JointProcess, gp: GP, functions: Sequence[Searched]) -> "Figu
         while search.starting:
             (point,) = search.ask()
             search.tell(point, searched.function(point))
-        for column in range(SHOWN_STEPS):
-            _step(axes[2 * row, column], axes[2 * row + 1, column], search, model, gp, searched)
+        for step in range(SHOWN_STEPS[-1] + 1):
+            if step in SHOWN_STEPS:
+                column = SHOWN_STEPS.index(step)
+                _show(axes[2 * row, column], axes[2 * row + 1, column], search, model, gp, searched)
+            (point,) = search.ask()
+            search.tell(point, searched.function(point))
+        axes[2 * row + 1, 0].set_ylim(bottom=0)
         axes[2 * row, 0].set_ylabel(searched.title)
         axes[2 * row + 1, 0].set_ylabel("p(x* | y*)")
     for ax in axes[-1]:
@@ -204,8 +209,8 @@ def _options(model: JointProcess) -> dict[str, int] | None:
     return {} if isinstance(model, ExactInputs) else None
 
 
-def _step(above: "Axes", below: "Axes", search: JointSearch, model: JointProcess, gp: GP, searched: Searched) -> None:
-    """Draw the state of a search and the law that it asks for, and make the step."""
+def _show(above: "Axes", below: "Axes", search: JointSearch, model: JointProcess, gp: GP, searched: Searched) -> None:
+    """The state of a search, and the law that it asks for."""
     question = search.question()
     x, y = search.history.known()
     (point,) = search.ask()
@@ -227,5 +232,3 @@ def _step(above: "Axes", below: "Axes", search: JointSearch, model: JointProcess
     law = law_of_input(exact, torch.tensor([question.y_star], dtype=torch.float64), BINS)[0]
     below.stairs(law.numpy(), edges, color=BLACK, linewidth=1.0, label="exact law")
     below.plot([point[0]], [0.0], "^", color="red", markersize=7, clip_on=False, label="next evaluation", zorder=6)
-    below.set_ylim(bottom=0)
-    search.tell(point, searched.function(point))
