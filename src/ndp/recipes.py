@@ -58,7 +58,6 @@ JOINT_PAPER_MODEL = "joint-paper"
 JOINT_PAPER_SETTINGS: dict[str, Any] = PAPER_SETTINGS | {
     "network": {
         "attention": "per_dimension",
-        "inputs": "raw",
         "rotary": False,
         "counts_neighbours": False,
         "scouts": 0,

@@ -13,7 +13,6 @@ from ndp.networks.joint import JointAttention, KnownInputs, grid_of_box
 OURS = {"scouts": 9}
 PAPER = {
     "attention": "per_dimension",
-    "inputs": "raw",
     "rotary": False,
     "counts_neighbours": False,
     "scouts": 0,
@@ -166,7 +165,6 @@ def test_it_starts_at_zero_and_refuses_what_it_cannot_be() -> None:
     assert net.config["attention"] == PointAttention.SUMMED
     for wrong, message in (
         ({"width": 60}, "multiple of twice"),
-        ({"inputs": "rotary"}, "fourier or raw"),
         ({"scouts": -1}, "-1 scouts"),
     ):
         with pytest.raises(ValueError, match=message):

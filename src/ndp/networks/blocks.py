@@ -32,13 +32,19 @@ class BiDimensionalBlocks(nn.ModuleList):
         separate: int = 0,
         memories: Sequence[Memory] | None = None,
         alone: bool = False,
+        early_mask: Bool[Tensor, "R K"] | None = None,
     ) -> tuple[Float[Tensor, "R N D H"], tuple[Memory, ...]]:
-        """`level` is embedded; `separate`, `memories` and `alone` say who reads from whom (`AttentionOverPoints`)."""
+        """`level` is embedded; `separate`, `memories` and `alone` say who reads from whom (`AttentionOverPoints`).
+
+        The first half of the blocks has `early_mask`, if given, in place of `mask`: who is not in it listens, and is not
+        heard yet.
+        """
         total = torch.zeros_like(s)
         left: list[Memory] = []
         for index, block in enumerate(self):
             memory = None if memories is None else memories[index]
-            s, skip, own = block(s, level, crowd, rotation, mask, separate=separate, memory=memory, alone=alone)
+            seen = early_mask if early_mask is not None and index < len(self) // 2 else mask
+            s, skip, own = block(s, level, crowd, rotation, seen, separate=separate, memory=memory, alone=alone)
             total = total + skip
             left.append(own)
         return total * len(self) ** -0.5, tuple(left)

@@ -23,7 +23,6 @@ from ndp.networks.embedding import (
     Rotation,
     crowding,
     frequencies_of_heads,
-    sinusoids,
     widths_of_crowding,
     without_masked,
 )
@@ -43,12 +42,13 @@ class JointEncoding:
 class JointAttention(nn.Module):
     """Blocks of attention over dimensions and points, with one head for each point and one for each of its coordinates.
 
-    `inputs` is how a coordinate enters: "fourier" (ours) or "raw" (the paper's); `rotary` turns features by it as well. The
-    context reads from itself only. The law of an input is wide and has many modes where functions have many inverses, and to
-    know it is to know the function everywhere. So the box [-1, 1]^D is looked at through about `scouts` points of a
-    grid, whose places are known and whose values are not: points like all others, encoded once with the context. A target that
-    asks where a value may be finds candidates to attend to. The paper's network is `attention="per_dimension", inputs="raw",
-    rotary=False, counts_neighbours=False, scouts=0`.
+    A coordinate enters as a number and, `rotary`, turns features as well. The context reads from itself only.
+
+    The law of an input is wide and has many modes where functions have many inverses: to know it is to know the function
+    everywhere. So the box [-1, 1]^D is looked at through about `scouts` points of a grid, whose places are known and whose
+    values are not: points like all others, encoded once with the context. In the first half of the blocks they listen; in the
+    second half they are heard as well, and a target that asks where a value may be finds candidates to attend to. The paper's
+    network is `attention="per_dimension", rotary=False, counts_neighbours=False, scouts=0`.
     """
 
     frequencies: Tensor
@@ -62,7 +62,6 @@ class JointAttention(nn.Module):
         heads: int = 8,
         blocks: int = 5,
         attention: PointAttention | str = PointAttention.SUMMED,
-        inputs: str = "fourier",
         rotary: bool = True,
         counts_neighbours: bool = True,
         scouts: int = 64,
@@ -73,8 +72,6 @@ class JointAttention(nn.Module):
             raise ValueError(
                 f"width must be a multiple of twice the number of heads; {width} is not one of {2 * heads}"
             )
-        if inputs not in ("fourier", "raw"):
-            raise ValueError(f"inputs of a joint network are fourier or raw, not {inputs!r}")
         if scouts < 0:
             raise ValueError(f"there cannot be {scouts} scouts")
         self.config = {  # the arguments that make this network again
@@ -83,17 +80,17 @@ class JointAttention(nn.Module):
             "heads": heads,
             "blocks": blocks,
             "attention": str(PointAttention(attention)),
-            "inputs": inputs,
             "rotary": rotary,
             "counts_neighbours": counts_neighbours,
             "scouts": scouts,
             "level_width": level_width,
         }
-        self.num_outputs, self.raw, self.rotary = num_outputs, inputs == "raw", rotary
+        self.num_outputs, self.rotary = num_outputs, rotary
         self.counts_neighbours, self.scouts = counts_neighbours, scouts
         self.register_buffer("frequencies", frequencies_of_heads(width, heads), persistent=False)
         self.register_buffer("widths", widths_of_crowding(), persistent=False)
-        self.embed = nn.Linear((1 if self.raw else width) + num_outputs, width)
+        # Sines and cosines of the coordinate in its place drown the value: such a network never came to use its context.
+        self.embed = nn.Linear(1 + num_outputs, width)
         self.embed_level = LevelEmbedding(level_width)
         self.embed_level_of_inputs = LevelEmbedding(level_width)
         self.blocks = BiDimensionalBlocks(
@@ -197,19 +194,29 @@ class JointAttention(nn.Module):
         memories: Sequence[Memory] | None = None,
         alone: bool = False,
     ) -> tuple[Float[Tensor, "R N D"], Float[Tensor, "R N P"], tuple[Memory, ...]]:
-        coordinates = place[..., None] if self.raw else sinusoids(place, self.frequencies.flatten())
-        coordinates = coordinates.expand(len(y_t) // len(place), *coordinates.shape).flatten(0, 1)
+        coordinates = place.expand(len(y_t) // len(place), *place.shape).flatten(0, 1)[..., None]
         values = y_t[:, :, None, :].expand(-1, -1, place.shape[-1], -1)
         s = gelu(self.embed(torch.cat([coordinates, values], dim=-1)))
         rotation = Rotation(place, self.frequencies) if self.rotary else None
+        keys = place.shape[1] + (0 if memories is None else memories[0].key.shape[-2])
         level = self.embed_level(level_y) + self.embed_level_of_inputs(level_x)
-        total, left = self.blocks(s, level, crowd, rotation, mask, separate=separate, memories=memories, alone=alone)
+        total, left = self.blocks(
+            s,
+            level,
+            crowd,
+            rotation,
+            mask,
+            separate=separate,
+            memories=memories,
+            alone=alone,
+            early_mask=self._without_scouts(mask, place.shape[-1], rows=len(y_t), keys=keys),
+        )
         out_x = self.out_of_inputs(self.head_of_inputs(total))[..., 0]
         return out_x, self.out(self.head(total.mean(dim=2))), left
 
     def _place(self, x_t: Float[Tensor, "Q N D"], level: Float[Tensor, "#Q #N"]) -> Float[Tensor, "Q N D"]:
         """Where a noised input is, as far as it says: E[x0 | x_t] for Gaussian x0 as wide as the box (variance 1/3)."""
-        if self.raw:
+        if not self.rotary:  # as in the paper
             return x_t
         a, s = alpha(level)[..., None], sigma(level)[..., None]
         return a * x_t / (a**2 + 3 * s**2)
@@ -229,6 +236,15 @@ class JointAttention(nn.Module):
         mask = None if mask is None else torch.cat([mask.new_ones(scouts.shape[:2]), mask], dim=1)
         place = torch.cat([scouts, place], dim=1)
         return place, before(y_t, 0.0), before(level_x, CLEAN), before(level_y, NOISE), mask
+
+    def _without_scouts(
+        self, mask: Bool[Tensor, "R K"] | None, dim: int, *, rows: int, keys: int
+    ) -> Bool[Tensor, "R K"] | None:
+        """Whom points see at first: scouts, who know nothing yet, would only drown the rest."""
+        if not self.scouts:
+            return None
+        heard = torch.arange(keys, device=self.widths.device) >= _side(self.scouts, dim) ** dim
+        return heard.expand(rows, -1) if mask is None else mask & heard
 
     def _crowd_of_context(
         self, context: Float[Tensor, "B C D"], mask: Bool[Tensor, "B C"] | None
@@ -255,9 +271,13 @@ class JointAttention(nn.Module):
 
 def grid_of_box(count: int, dim: int, *, like: Tensor) -> Float[Tensor, "G {dim}"]:
     """About `count` points of a regular grid in [-1, 1]^dim, each in the middle of its cell; kind and device of `like`."""
-    side = max(1, round(count ** (1 / dim)))
+    side = _side(count, dim)
     middle = (2 * torch.arange(side, dtype=like.dtype, device=like.device) + 1) / side - 1
     return torch.cartesian_prod(*[middle] * dim).reshape(-1, dim)
+
+
+def _side(count: int, dim: int) -> int:
+    return max(1, round(count ** (1 / dim)))
 
 
 @dataclass(frozen=True)
