@@ -20,6 +20,7 @@ from ndp.devices import read_device
 from ndp.diffusion.oracle import GPOracle
 from ndp.gp import GP, ScaledToDimension
 from ndp.gp_mixture import GPMixture, log_normal_lengthscales
+from ndp.joint import JointNDP
 from ndp.process import NDP
 
 OBSERVATION_NOISE = 0.05
@@ -31,6 +32,7 @@ MEDIAN_LENGTHSCALE, LOG_STD_OF_LENGTHSCALE = 0.5, 0.5**0.5
 OPTIMISATION_NOISE = 0.01
 OPTIMISATION_LENGTHSCALE = 0.5
 OPTIMISATION_MEDIAN, OPTIMISATION_LOG_STD = 1.0, 0.7
+MINIMA_LENGTHSCALE = 0.15  # times D: functions on [-1, 1]^D with many minima
 
 
 def matern32(**options: Any) -> gpytorch.kernels.Kernel:
@@ -91,7 +93,7 @@ def models_for(dim: int) -> str:
     return f"{trained}; for any number: {exact}"
 
 
-def load(name: str) -> GP | NDP | NeuralProcess:
+def load(name: str) -> GP | NDP | JointNDP | NeuralProcess:
     """A model by its name, from the folder of a run or of saved weights, or from the Hugging Face hub (`owner/name`)."""
     family, _, kernel = name.partition("-")
     if family == "gp" and kernel in _KERNELS:
@@ -120,8 +122,10 @@ def export(name: str, folder: Path, *, half: bool) -> int:
 
 
 def load_ndp(name: str, device: str = "cpu") -> NDP:
-    """An NDP by its name, on a device."""
+    """An NDP by its name, on a device; of a joint one, the NDP of its values."""
     model = load(name)
+    if isinstance(model, JointNDP):
+        return model.to(read_device(device)).regression
     if isinstance(model, GP):
         raise ValueError(f"{name} is exact; there is nothing to compare it with")
     if not isinstance(model, NDP):
@@ -129,7 +133,7 @@ def load_ndp(name: str, device: str = "cpu") -> NDP:
     return model.to(read_device(device))
 
 
-def prior_of(model: NDP | NeuralProcess) -> str:
+def prior_of(model: NDP | JointNDP | NeuralProcess) -> str:
     """The name of the prior that a model was trained on; empty for a table of functions."""
     return model.about.get("recipe", {}).get("prior", "")
 
@@ -146,6 +150,8 @@ def exact_process(prior: str) -> GP | None:
     """The Gaussian process that a prior is by its name, if it is one."""
     if prior in _KERNELS:
         return regression_gp(prior)
+    if prior == "minima":
+        return minima_gp()
     return optimisation_gp() if prior == "bo-fixed" else None
 
 
@@ -163,6 +169,13 @@ def optimisation_gp() -> GP:
     kernel = matern52()
     kernel.lengthscale = OPTIMISATION_LENGTHSCALE
     return GP(kernel, noise=OPTIMISATION_NOISE)
+
+
+def minima_gp() -> GP:
+    """Functions with many minima, to be found on [-1, 1]^D: Matern-5/2 of lengthscale 0.15 D, noise 0.05."""
+    kernel = matern52()
+    kernel.lengthscale = MINIMA_LENGTHSCALE
+    return GP(ScaledToDimension(kernel, power=1.0), noise=OBSERVATION_NOISE)
 
 
 def marginalised_optimisation_gp(nodes: int = 24) -> GPMixture:

@@ -79,9 +79,8 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
 
     @property
     def _parameter(self) -> Tensor:
-        if isinstance(self.network, nn.Module):
-            return next(self.network.parameters())
-        return torch.zeros((), dtype=torch.float64)  # an oracle
+        weights = self.network.parameters() if isinstance(self.network, nn.Module) else iter(())
+        return next(weights, torch.zeros((), dtype=torch.float64))  # an oracle has none
 
     def sample(
         self,

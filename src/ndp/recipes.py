@@ -11,6 +11,8 @@ from ndp.baselines.neural_process import HeldOutLikelihood, NeuralProcess
 from ndp.diffusion.levels import cosine, ratio
 from ndp.diffusion.objective import LARGEST_RATIO, LEVEL_LAW, SMALLEST_RATIO, Error
 from ndp.diffusion.prediction import Prediction
+from ndp.joint import JointNDP
+from ndp.joint_validation import JointValidation
 from ndp.models import (
     LOG_STD_OF_LENGTHSCALE,
     MARGINAL_NOISE,
@@ -22,9 +24,11 @@ from ndp.models import (
     exact_process,
     matern32,
     matern52,
+    minima_gp,
     optimisation_gp,
     regression_gp,
 )
+from ndp.networks.joint import JointAttention
 from ndp.networks.kinds import BIDIMENSIONAL, IMAGE, make_network
 from ndp.priors.hierarchical import HierarchicalGP, log_normal_lengthscale
 from ndp.priors.image import IMAGE_SETS, read_training_set, scaling_of_images, training_sources, validation_source
@@ -39,7 +43,8 @@ from ndp.typing import Prior
 from ndp.validation import Validation
 
 NDP_MODEL = "ndp"
-MODELS = (NDP_MODEL, *Kind)
+JOINT_MODEL = "joint"
+MODELS = (NDP_MODEL, JOINT_MODEL, *Kind)
 PAPER_MODEL = "ndp-paper"
 # The paper's NDP, in every choice that it states; its posteriors are RePaint's. As a model it is named PAPER_MODEL.
 PAPER_SETTINGS: dict[str, Any] = {
@@ -64,6 +69,19 @@ IMAGE_SETTINGS: dict[str, Any] = {
     "batch": 128,
     "warmup": 1000,
 }
+# The same for inputs and outputs together: its own network, one level for all, and the paper's 2,000 of them.
+JOINT_PAPER_MODEL = "joint-paper"
+JOINT_PAPER_SETTINGS: dict[str, Any] = PAPER_SETTINGS | {
+    "network": {
+        "attention": "per_dimension",
+        "rotary": False,
+        "counts_neighbours": False,
+        "scouts": 0,
+    },
+    "schedule": 2000,
+    "together": 1.0,
+}
+PAPER_POINTS = 100
 # What the package of the neural processes trains them with, where a user does not say otherwise.
 NEURAL_PROCESS_SETTINGS: dict[str, Any] = {"learning_rate": 3e-4, "batch": 32, "steps": 30_000}
 
@@ -72,7 +90,7 @@ NEURAL_PROCESS_SETTINGS: dict[str, Any] = {"learning_rate": 3e-4, "batch": 32, "
 class Recipe:
     """What to learn, with which network, and how."""
 
-    # An NDP, or one of the neural processes that it is compared with.
+    # An NDP, one of inputs and outputs together (joint), or one of the neural processes that it is compared with.
     model: str = NDP_MODEL
     # What: the name of a prior and the input dimensions to train it at (and where the pictures of a set of images are), or
     # a table of functions.
@@ -90,6 +108,7 @@ class Recipe:
     level_law: tuple[float, float] = LEVEL_LAW
     use_context: bool = True
     noisy_share: float = 0.1
+    together: float = 0.2  # share of a joint model's tasks in which inputs and outputs are both noised
     # The optimiser.
     steps: int = 20_000
     batch: int = 256
@@ -111,8 +130,12 @@ class Recipe:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.model not in MODELS:
-            raise ValueError(f"there is no model named {self.model!r}; there are: {', '.join((PAPER_MODEL, *MODELS))}")
-        if self.model != NDP_MODEL and (self.data or len(self.dims) != 1 or self.of_images):
+            raise ValueError(
+                f"there is no model named {self.model!r}; there are: {', '.join((PAPER_MODEL, JOINT_PAPER_MODEL, *MODELS))}"
+            )
+        if self.model == JOINT_MODEL:
+            self._check_joint()
+        elif self.model != NDP_MODEL and (self.data or len(self.dims) != 1 or self.of_images):
             raise ValueError(
                 f"{self.model} is trained on a prior, at one number of input dimensions, and not on images"
             )
@@ -122,6 +145,16 @@ class Recipe:
     @property
     def of_images(self) -> bool:
         return self.prior in IMAGE_SETS
+
+    def _check_joint(self) -> None:
+        if self.data or self.of_images:
+            raise ValueError("a joint model is trained on a prior, not on a table of functions or on images")
+        spec = PRIORS[self.prior]
+        if (spec.low, spec.high) != (-1.0, 1.0) or spec.scaling is not None:
+            fitting = ", ".join(n for n, s in PRIORS.items() if (s.low, s.high) == (-1.0, 1.0) and s.scaling is None)
+            raise ValueError(f"a joint model is for functions on [-1, 1]; {self.prior} is not of them: {fitting}")
+        if not 0 <= self.together <= 1:
+            raise ValueError(f"together is a share, from 0 to 1, not {self.together}")
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -138,7 +171,9 @@ class Recipe:
             made = IMAGE_SETTINGS | ({"network": PAPER_IMAGE_NETWORK} if model == PAPER_MODEL else {}) | made
         if model == PAPER_MODEL:
             made = PAPER_SETTINGS | made | {"model": NDP_MODEL}
-        elif model != NDP_MODEL:
+        elif model == JOINT_PAPER_MODEL:
+            made = JOINT_PAPER_SETTINGS | made | {"model": JOINT_MODEL}
+        elif model not in (NDP_MODEL, JOINT_MODEL):
             made = NEURAL_PROCESS_SETTINGS | made
         for name in ("dims", "level_law"):
             if name in made:
@@ -209,6 +244,16 @@ PRIORS = {
         context_per_dim=25,
         clustered=0.5,
     ),
+    "minima": PriorSpec(
+        "GP, Matern-5/2, lengthscale 0.15 D, noise 0.05: functions with many minima",
+        noise_floor=OBSERVATION_NOISE,
+        low=-1.0,
+        high=1.0,
+        targets=64,
+        most_targets=128,
+        context_per_dim=20,
+        clustered=0.5,
+    ),
     "sawtooth": PriorSpec("sawtooth waves, noise 0.05", noise_floor=OBSERVATION_NOISE),
     "mixture": PriorSpec("SE and Matern-5/2 GPs and sawtooth waves, noise 0.05", noise_floor=OBSERVATION_NOISE),
 }
@@ -229,6 +274,8 @@ def make_prior(name: str, device: torch.device) -> Prior:
                 matern52, OPTIMISATION_MEDIAN, OPTIMISATION_LOG_STD, in_each_dimension=True
             )
             return HierarchicalGP(lengthscale, noise=OPTIMISATION_NOISE)
+        case "minima":
+            return minima_gp().to(device)
         case "step":
             return Step()
         case "sawtooth":
@@ -252,6 +299,8 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
         return [TableSource(scaled(functions, scaling_of(functions)))]
     spec = PRIORS[recipe.prior]
     prior = make_prior(recipe.prior, device)
+    if recipe.model == JOINT_MODEL:
+        return _joint_sources(recipe, spec, prior)
     if recipe.model != NDP_MODEL:
         (dim,) = recipe.dims
         most_context = spec.context_per_dim * dim
@@ -279,9 +328,39 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
     ]
 
 
-def make_validation(recipe: Recipe, model: NDP | NeuralProcess, device: torch.device) -> Validation | HeldOutLikelihood:
+def _joint_sources(recipe: Recipe, spec: PriorSpec, prior: Prior) -> list[Source]:
+    """Targets that are asked alone, which is how an input is asked for, and in turn targets of one function together.
+
+    Without a context there are only the latter, 100 of them, as in the paper.
+    """
+    if not recipe.use_context:
+        return [Synthetic(prior, dim, spec.low, spec.high, PAPER_POINTS, most_context=0) for dim in recipe.dims]
+    return [
+        Synthetic(
+            prior,
+            dim,
+            spec.low,
+            spec.high,
+            spec.targets,
+            most_context=spec.context_per_dim * dim,
+            least_targets=None if alone else 1,
+            clustered=0.0 if alone else spec.clustered,  # alone an input may be anywhere: it is not told by its company
+            alone=alone,
+        )
+        for dim in recipe.dims
+        for alone in (True, False)
+    ]
+
+
+def make_validation(
+    recipe: Recipe, model: NDP | JointNDP | NeuralProcess, device: torch.device
+) -> Validation | JointValidation | HeldOutLikelihood:
     """Held-out functions of a table, or draws of the prior that training does not meet."""
     sources = make_sources(recipe, device)
+    if isinstance(model, JointNDP):
+        return JointValidation.of(
+            sources[0], device, prediction=recipe.prediction, error=recipe.error, together=recipe.together
+        )
     if isinstance(model, NeuralProcess):
         return HeldOutLikelihood.of(model, sources[0], device)
     if recipe.data:
@@ -321,10 +400,12 @@ def trained_ratios(recipe: Recipe) -> tuple[float, float]:
     return ratios[-1].item(), ratios[0].item()
 
 
-def make_model(recipe: Recipe) -> NDP | NeuralProcess:
+def make_model(recipe: Recipe) -> NDP | JointNDP | NeuralProcess:
     """The untrained model of a recipe; its weights are a function of the seed."""
     if recipe.model == NDP_MODEL:
         return make_ndp(recipe)
+    if recipe.model == JOINT_MODEL:
+        return make_joint_ndp(recipe)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         return NeuralProcess(recipe.model, recipe.dims[0], options=recipe.network)
@@ -358,4 +439,18 @@ def make_ndp(recipe: Recipe) -> NDP:
         input_dims=dims,
         trained_ratios=trained_ratios(recipe),
         scaling=scaling,
+    )
+
+
+def make_joint_ndp(recipe: Recipe) -> JointNDP:
+    """The untrained joint NDP of a recipe."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        network = JointAttention(**recipe.network)
+    return JointNDP(
+        network,
+        prediction=recipe.prediction,
+        noise_floor=PRIORS[recipe.prior].noise_floor,
+        input_dims=recipe.dims,
+        trained_ratios=trained_ratios(recipe),
     )

@@ -15,6 +15,7 @@ from ndp import training
 from ndp.baselines.neural_process import NeuralProcess
 from ndp.checkpoint import write_model
 from ndp.devices import read_device
+from ndp.joint import JointNDP
 from ndp.priors.image import IMAGE_SETS
 from ndp.process import NDP
 from ndp.recipes import PRIORS, Recipe, make_model, make_sources, make_validation
@@ -30,7 +31,7 @@ def train(
     save_every: int = 2000,
     validate_every: int = 2000,
     time_limit: float = math.inf,
-) -> tuple[NDP | NeuralProcess, training.Speed]:
+) -> tuple[NDP | JointNDP | NeuralProcess, training.Speed]:
     """Start or resume the run of a folder; the model is saved at its end, and its state on the way."""
     fabric.launch()
     model = make_model(recipe)

@@ -22,12 +22,14 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from ndp.baselines.neural_process import NeuralProcess
+from ndp.diffusion.joint_objective import joint_denoising_loss, noise_one_or_both
 from ndp.diffusion.levels import cosine
 from ndp.diffusion.objective import denoising_loss, draw_levels, draw_levels_from, hold_context, hold_known
+from ndp.joint import JointNDP
 from ndp.optimiser_step import StepInputs, Update
 from ndp.priors.source import Source
 from ndp.process import NDP
-from ndp.recipes import Recipe
+from ndp.recipes import JOINT_MODEL, Recipe
 from ndp.run_folder import RunFolder, TrainingState
 
 CHUNK = 32  # steps whose functions are drawn together: one large batched Cholesky instead of many small ones
@@ -55,7 +57,7 @@ class Speed:
 
 
 def fit(
-    model: NDP | NeuralProcess,
+    model: NDP | JointNDP | NeuralProcess,
     sources: list[Source],
     recipe: Recipe,
     *,
@@ -99,7 +101,7 @@ def fit(
     if not isinstance(model, NeuralProcess):
         compiled: Any = torch.compile(raw, dynamic=False) if on_graph else raw
         network, optimizer = fabric.setup(compiled, optimizer)
-        loss_of = partial(_denoising_loss, network, recipe)
+        loss_of = partial(_joint_loss if isinstance(model, JointNDP) else _denoising_loss, network, recipe)
     else:
         loss_of, optimizer = partial(model.loss, raw), fabric.setup_optimizers(optimizer)  # type: ignore[assignment]
     update = Update(loss_of, optimizer, average, fabric, ema=recipe.ema, clip=recipe.clip, on_graph=on_graph)
@@ -181,6 +183,18 @@ def _denoising_loss(network: Any, recipe: Recipe, inputs: StepInputs, generator:
     )
 
 
+def _joint_loss(network: Any, recipe: Recipe, inputs: StepInputs, generator: torch.Generator) -> Float[Tensor, "B"]:
+    return joint_denoising_loss(
+        network,
+        *inputs.tensors()[:4],
+        mask=inputs.mask,
+        num_context=inputs.num_context,
+        alone=inputs.alone,
+        prediction=recipe.prediction,
+        error=recipe.error,
+    )
+
+
 class _Drawing:
     """The inputs of every step, drawn a chunk of steps at a time."""
 
@@ -204,8 +218,13 @@ class _Drawing:
             levels = hold_context(level, x.shape[1], num_context, generator=generator, noisy_share=recipe.noisy_share)
         else:
             levels = hold_known(level, batch.known)
-        eps = torch.randn(y.shape, generator=generator, device=generator.device)
-        everything = StepInputs(x.float(), y.float(), levels.float(), eps, batch.mask_if_needed, num_context)
+        noised = y.shape[-1]
+        if recipe.model == JOINT_MODEL:
+            levels = noise_one_or_both(levels, num_context, generator=generator, together=recipe.together)
+            noised += x.shape[-1]
+        eps = torch.randn((*y.shape[:2], noised), generator=generator, device=generator.device)
+        values = x.float(), y.float(), levels.float(), eps
+        everything = StepInputs(*values, batch.mask_if_needed, num_context, batch.alone)
         for index in range(skip, CHUNK):
             rows = slice(index * recipe.batch, (index + 1) * recipe.batch)
             yield everything.map(itemgetter(rows))

@@ -113,11 +113,15 @@ def train(
     prior: Annotated[
         str,
         typer.Option(
-            help="Prior to learn: se, matern52, matern32-marginal, step, sawtooth, mixture; or mnist, celeba32."
+            help="Prior to learn: se, matern52, matern32-marginal, step, minima, sawtooth, mixture; or mnist, celeba32."
         ),
     ] = "",
     model: Annotated[
-        str, typer.Option(help="What to train: ndp; or to compare with it ndp-paper, gnp, convcnp, convnp, anp, np.")
+        str,
+        typer.Option(
+            help="What to train: ndp, or joint for inputs too; or to compare with them ndp-paper, joint-paper, gnp, "
+            "convcnp, convnp, anp, np."
+        ),
     ] = "",
     data: Annotated[
         Path | None,

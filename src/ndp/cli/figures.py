@@ -252,3 +252,21 @@ def bayesopt(
         )
 
     present(out, run)
+
+
+@reproduce.command("global-optimisation")
+def global_optimisation(
+    model: Annotated[str, typer.Option(help="Name or folder of a joint model of one input.")] = "joint",
+    paper: Annotated[str, typer.Option(help="Folder of another, trained as in the paper, for RePaint.")] = "",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = Path("results"),
+) -> None:
+    """Minima by asking where they are: the law of x* given y*, and how many evaluations a search takes."""
+
+    def run(tell: "Tell") -> "Report":
+        from ndp.experiments import global_optimisation_report
+
+        return global_optimisation_report.reproduce(model, paper=paper, quick=quick, device=device, tell=tell)
+
+    present(out, run)

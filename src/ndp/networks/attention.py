@@ -53,10 +53,12 @@ class AttentionOverPoints(nn.Module):
         *,
         separate: int = 0,
         memory: Memory | None = None,
+        alone: bool = False,
     ) -> tuple[Float[Tensor, "B N D O"], Memory]:
         """`separate` points at the front read from each other only; `memory` holds points that came before.
 
-        `mask` is over memory and points together.
+        `mask` is over memory and points together. All other points read from everything or, `alone`, from the separate
+        points or the memory and from themselves: as if each were the only one.
         """
         dims = s.shape[2]
         projected = self.project(s).unflatten(-1, (3, self.heads, -1))
@@ -69,18 +71,16 @@ class AttentionOverPoints(nn.Module):
         if mask is not None and self.form is PointAttention.PER_DIMENSION:
             mask = mask.repeat_interleave(dims, dim=0)
         seen = None if mask is None else mask[:, None, None, :]
+        known = separate if memory is None else memory.key.shape[-2]
+        asking = query[..., separate:, :]
+        read = _read_alone(asking, key, value, seen, known) if alone else _read(asking, key, value, seen)
         if separate:
             first = seen
             if first is not None:  # a point sees itself, so that no row of an empty context is without a key
                 itself = torch.eye(separate, dtype=torch.bool, device=s.device)
                 first = first[..., :separate] | itself
-            parts = [
-                _read(query[..., :separate, :], key[..., :separate, :], value[..., :separate, :], first),
-                _read(query[..., separate:, :], key, value, seen),
-            ]
-            read = torch.cat(parts, dim=-2)
-        else:
-            read = _read(query, key, value, seen)
+            before = _read(query[..., :separate, :], key[..., :separate, :], value[..., :separate, :], first)
+            read = torch.cat([before, read], dim=-2)
         read = self._from_rows(read, dims)
         if rotation is not None:
             read = rotation.turn_back(read)
@@ -123,13 +123,6 @@ LOGITS_IN_CACHE = 2**20  # logits of a row that still fit a CPU's cache
 WIDE_HEAD = 32  # from this width of heads on, the fused kernel is the quicker one for a single row
 
 
-def without_masked(mask: Bool[Tensor, "B N"] | None, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """Zeros in place of masked points, so that not even a NaN in one gets through."""
-    if mask is None:
-        return tensors
-    return tuple(t.masked_fill(~mask.reshape(mask.shape + (1,) * (t.ndim - 2)), 0.0) for t in tensors)
-
-
 def _read(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None) -> Tensor:
     if seen is None and _better_row_by_row(query, key):
         scaled = query * query.shape[-1] ** -0.5
@@ -137,6 +130,16 @@ def _read(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None) -> Ten
     if seen is not None:
         seen = seen.expand(-1, 1, query.shape[-2], -1)
     return scaled_dot_product_attention(query, key, value, attn_mask=seen)
+
+
+def _read_alone(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None, known: int) -> Tensor:
+    """Each query reads from the first `known` keys and from its own, which are the keys that follow."""
+    logits = torch.cat([query @ key[..., :known, :].mT, (query * key[..., known:, :]).sum(-1, keepdim=True)], dim=-1)
+    if seen is not None:
+        itself = torch.ones_like(seen[..., :1])
+        logits = logits.masked_fill(~torch.cat([seen[..., :known], itself], dim=-1), -torch.inf)
+    weights = torch.softmax(logits * query.shape[-1] ** -0.5, dim=-1)
+    return weights[..., :-1] @ value[..., :known, :] + weights[..., -1:] * value[..., known:, :]
 
 
 def _better_row_by_row(query: Tensor, key: Tensor) -> bool:

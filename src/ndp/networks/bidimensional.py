@@ -13,17 +13,18 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from ndp.networks.attention import (
-    AttentionOverDimensions,
-    AttentionOverPoints,
-    Memory,
-    PointAttention,
+from ndp.networks.attention import Memory, PointAttention
+from ndp.networks.blocks import BiDimensionalBlocks
+from ndp.networks.embedding import (
+    WIDTHS,
+    LevelEmbedding,
+    Rotation,
+    crowding_by_role,
+    frequencies_of_heads,
+    sinusoids,
+    widths_of_crowding,
     without_masked,
 )
-from ndp.networks.embedding import FASTEST, SLOWEST, LevelEmbedding, Rotation, crowding, log_spaced, sinusoids
-
-# Neighbours are counted within these distances, in the same units.
-NARROWEST, WIDEST, WIDTHS = 0.05, 4.0, 8
 
 
 class Inputs(StrEnum):
@@ -108,26 +109,21 @@ class BiDimensionalAttention(nn.Module):
         self.num_outputs = num_outputs
         self.inputs = Inputs(inputs)
         self.context = ContextAttention(context)
-        count = width // 2
-        frequencies = log_spaced(count, SLOWEST, FASTEST)
-        # Every head spans the whole range, and no two heads hold the same frequencies.
-        self.register_buffer("frequencies", frequencies.reshape(-1, heads).T.contiguous(), persistent=False)
-        self.register_buffer("widths", log_spaced(WIDTHS, NARROWEST, WIDEST), persistent=False)
-        features = {Inputs.ROTARY: 0, Inputs.RAW: 1, Inputs.FOURIER: 2 * count}[self.inputs]
+        self.register_buffer("frequencies", frequencies_of_heads(width, heads), persistent=False)
+        self.register_buffer("widths", widths_of_crowding(), persistent=False)
+        features = {Inputs.ROTARY: 0, Inputs.RAW: 1, Inputs.FOURIER: width}[self.inputs]
         self.ordered_dims = ordered_dims
         self.embed = nn.Linear(features * max(ordered_dims, 1) + num_outputs, width)
         self.counts_neighbours = counts_neighbours
         self.embed_level = LevelEmbedding(level_width)
-        self.blocks = nn.ModuleList(
-            BiDimensionalBlock(
-                width,
-                heads,
-                level_width,
-                PointAttention(attention),
-                crowd_width=2 * WIDTHS if counts_neighbours else 0,
-                over_dimensions=not ordered_dims,
-            )
-            for _ in range(blocks)
+        self.blocks = BiDimensionalBlocks(
+            blocks,
+            width,
+            heads,
+            level_width,
+            PointAttention(attention),
+            crowd_width=2 * WIDTHS if counts_neighbours else 0,
+            over_dimensions=not ordered_dims,
         )
         self.head = nn.Sequential(nn.Linear(width, width), nn.GELU())
         self.out = nn.Linear(width, num_outputs)
@@ -201,16 +197,10 @@ class BiDimensionalAttention(nn.Module):
         memories: Sequence[Memory] | None = None,
     ) -> tuple[Float[Tensor, "R N P"], tuple[Memory, ...]]:
         s = gelu(self.embed(self._features(x, y_t)))
-        embedded_level = self.embed_level(level)
-        total = torch.zeros_like(s)
-        left: list[Memory] = []
-        for index, block in enumerate(self.blocks):
-            memory = None if memories is None else memories[index]
-            s, skip, own = block(s, embedded_level, crowd, rotation, mask, separate=separate, memory=memory)
-            total = total + skip
-            left.append(own)
-        pooled = total.mean(dim=2) * len(self.blocks) ** -0.5
-        return self.out(self.head(pooled)), tuple(left)
+        total, left = self.blocks(
+            s, self.embed_level(level), crowd, rotation, mask, separate=separate, memories=memories
+        )
+        return self.out(self.head(total.mean(dim=2))), left
 
     def _rotation(self, x: Float[Tensor, "B N D"]) -> Rotation | None:
         return Rotation(x[..., None, None] * self.frequencies) if self.inputs is Inputs.ROTARY else None
@@ -218,16 +208,9 @@ class BiDimensionalAttention(nn.Module):
     def _crowd(
         self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"] | None, num_context: int, *, separate: int
     ) -> Float[Tensor, "B N W"] | None:
-        """How crowded context and targets are around each point; of targets a separate context sees none."""
         if not self.counts_neighbours:
             return None
-        halves = slice(None, num_context), slice(num_context, None)
-        context, targets = (
-            crowding(x, x[:, part], None if mask is None else mask[:, part], self.widths) for part in halves
-        )
-        if separate:
-            targets = torch.cat([torch.zeros_like(targets[:, :separate]), targets[:, separate:]], dim=1)
-        return torch.cat([context, targets], dim=-1)
+        return crowding_by_role(x, mask, self.widths, num_context=num_context, separate=separate)
 
     def _features(self, x: Float[Tensor, "B N D"], y_t: Float[Tensor, "B N P"]) -> Float[Tensor, "B N T F"]:
         """The values, replicated over the input dimensions, beside the coordinate of each; or beside all of them."""
@@ -242,42 +225,3 @@ class BiDimensionalAttention(nn.Module):
             places = places.flatten(-2)[:, :, None]
         values = y_t[:, :, None, :].expand(-1, -1, places.shape[2], -1)
         return torch.cat([places, values], dim=-1)
-
-
-class BiDimensionalBlock(nn.Module):
-    """Attention over dimensions plus attention over points, a nonlinearity, and its halves as residual and skip."""
-
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        level_width: int,
-        attention: PointAttention,
-        *,
-        crowd_width: int,
-        over_dimensions: bool = True,
-    ) -> None:
-        super().__init__()
-        self.level = nn.Linear(level_width, width)
-        self.crowd = nn.Linear(crowd_width, width, bias=False) if crowd_width else None
-        self.over_dimensions = AttentionOverDimensions(width, 2 * width, heads) if over_dimensions else None
-        self.over_points = AttentionOverPoints(width, 2 * width, heads, attention)
-
-    def forward(
-        self,
-        s: Float[Tensor, "R N D H"],
-        level: Float[Tensor, "#R #N E"],
-        crowd: Float[Tensor, "B N W"] | None,
-        rotation: Rotation | None,
-        mask: Bool[Tensor, "R K"] | None,
-        *,
-        separate: int = 0,
-        memory: Memory | None = None,
-    ) -> tuple[Float[Tensor, "R N D H"], Float[Tensor, "R N D H"], Memory]:
-        informed = s + self.level(level)[:, :, None, :]
-        if self.crowd is not None and crowd is not None:  # rows may be several draws of the same tasks
-            informed = (informed.unflatten(0, (-1, len(crowd))) + self.crowd(crowd)[:, :, None]).flatten(0, 1)
-        over_points, own = self.over_points(informed, rotation, mask, separate=separate, memory=memory)
-        both = over_points if self.over_dimensions is None else self.over_dimensions(informed) + over_points
-        residual, skip = gelu(both).chunk(2, dim=-1)
-        return (s + residual) * 0.5**0.5, skip, own

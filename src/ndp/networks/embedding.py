@@ -11,11 +11,22 @@ from torch import Tensor, nn
 
 # Frequencies for coordinates in a domain like [-2, 2], in radians a unit.
 SLOWEST, FASTEST = 0.3, 30.0
+# Neighbours are counted within these distances, in the same units.
+NARROWEST, WIDEST, WIDTHS = 0.05, 4.0, 8
 
 
 def log_spaced(count: int, smallest: float, largest: float) -> Float[Tensor, "count"]:
     """Frequencies from smallest to largest, equally spaced in their logarithm."""
     return torch.logspace(math.log10(smallest), math.log10(largest), count)
+
+
+def frequencies_of_heads(width: int, heads: int) -> Float[Tensor, "{heads} half"]:
+    """Every head spans the whole range, and no two heads hold the same frequencies."""
+    return log_spaced(width // 2, SLOWEST, FASTEST).reshape(-1, heads).T.contiguous()
+
+
+def widths_of_crowding() -> Float[Tensor, "W"]:
+    return log_spaced(WIDTHS, NARROWEST, WIDEST)
 
 
 class LevelEmbedding(nn.Module):
@@ -55,6 +66,29 @@ def crowding(
         squared = squared.masked_fill(~mask[:, None], math.inf)
     near = [torch.exp(-squared / (2 * width**2)).sum(-1) for width in widths]
     return torch.log1p(torch.stack(near, dim=-1)) / 3
+
+
+def crowding_by_role(
+    x: Float[Tensor, "B N D"],
+    mask: Bool[Tensor, "B N"] | None,
+    widths: Float[Tensor, "W"],
+    *,
+    num_context: int,
+    separate: int,
+) -> Float[Tensor, "B N W2"]:
+    """How crowded context and targets are around each point; of targets a separate context sees none."""
+    halves = slice(None, num_context), slice(num_context, None)
+    context, targets = (crowding(x, x[:, part], None if mask is None else mask[:, part], widths) for part in halves)
+    if separate:
+        targets = torch.cat([torch.zeros_like(targets[:, :separate]), targets[:, separate:]], dim=1)
+    return torch.cat([context, targets], dim=-1)
+
+
+def without_masked(mask: Bool[Tensor, "B N"] | None, *tensors: Tensor) -> tuple[Tensor, ...]:
+    """Zeros in place of masked points, so that not even a NaN in one gets through."""
+    if mask is None:
+        return tensors
+    return tuple(t.masked_fill(~mask.reshape(mask.shape + (1,) * (t.ndim - 2)), 0.0) for t in tensors)
 
 
 class Rotation:

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from ndp.networks.attention import AttentionOverPoints, PointAttention, without_masked
-from ndp.networks.embedding import FASTEST, SLOWEST, LevelEmbedding, Rotation, log_spaced, sinusoids
+from ndp.networks.attention import AttentionOverPoints, PointAttention
+from ndp.networks.embedding import FASTEST, SLOWEST, LevelEmbedding, Rotation, log_spaced, sinusoids, without_masked
 
 ABSOLUTE = 16  # frequencies by which a token knows where it is
 

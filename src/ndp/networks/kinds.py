@@ -4,15 +4,13 @@ from typing import Any
 
 from ndp.networks.bidimensional import BiDimensionalAttention
 from ndp.networks.image import ImageAttention
+from ndp.networks.joint import JointAttention
 
-BIDIMENSIONAL, IMAGE = "bidimensional", "image"
-_NETWORKS: dict[str, type[BiDimensionalAttention] | type[ImageAttention]] = {
-    BIDIMENSIONAL: BiDimensionalAttention,
-    IMAGE: ImageAttention,
-}
+BIDIMENSIONAL, IMAGE, JOINT = "bidimensional", "image", "joint"
+_NETWORKS: dict[str, Any] = {BIDIMENSIONAL: BiDimensionalAttention, IMAGE: ImageAttention, JOINT: JointAttention}
 
 
-def make_network(*, kind: str = BIDIMENSIONAL, **options: Any) -> BiDimensionalAttention | ImageAttention:
+def make_network(*, kind: str = BIDIMENSIONAL, **options: Any) -> Any:
     """A network with new weights. The options are those of its class."""
     if kind not in _NETWORKS:
         raise ValueError(f"there is no network named {kind!r}; there are: {', '.join(_NETWORKS)}")

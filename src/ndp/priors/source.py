@@ -26,6 +26,7 @@ class Batch:
     num_context: int
     real: Bool[Tensor, "B N"]  # where there is a function value at all, in use or not
     known: Bool[Tensor, "B N"] | None = None
+    alone: bool = False  # whether every target is a question of its own, which sees the context and no other target
 
     @property
     def context(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -55,7 +56,8 @@ class Batch:
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         x, y, mask, real = (change(t) for t in (self.x, self.y, self.mask, self.real))
-        return Batch(x, y, mask, self.num_context, real, None if self.known is None else change(self.known))
+        known = None if self.known is None else change(self.known)
+        return Batch(x, y, mask, self.num_context, real, known, self.alone)
 
     def without_context(self) -> "Batch":
         """The same functions with all of their points as targets."""
@@ -96,6 +98,7 @@ class Synthetic:
     least_context: int = 0
     least_targets: int | None = None
     clustered: float = 0.0
+    alone: bool = False
 
     def draw(self, tasks: int, *, generator: torch.Generator) -> Batch:
         device = generator.device
@@ -113,7 +116,7 @@ class Synthetic:
         mask = fill(tasks, self.least_context, self.most_context, generator)
         least = self.targets if self.least_targets is None else self.least_targets
         mask = torch.cat([mask, fill(tasks, least, self.targets, generator)], dim=1)
-        return Batch(x, y, mask, self.most_context, torch.ones_like(mask))
+        return Batch(x, y, mask, self.most_context, torch.ones_like(mask), alone=self.alone)
 
 
 @final
