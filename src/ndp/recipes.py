@@ -168,7 +168,9 @@ class Recipe:
         made = dict(values)
         model = made.get("model", NDP_MODEL)
         if made.get("prior") in IMAGE_SETS:
-            made = IMAGE_SETTINGS | ({"network": PAPER_IMAGE_NETWORK} if model == PAPER_MODEL else {}) | made
+            made = IMAGE_SETTINGS | made
+            if model == PAPER_MODEL:
+                made["network"] = PAPER_IMAGE_NETWORK | made.get("network", {})
         if model == PAPER_MODEL:
             made = PAPER_SETTINGS | made | {"model": NDP_MODEL}
         elif model == JOINT_PAPER_MODEL:

@@ -27,7 +27,7 @@ from ndp.experiments.images_report import better_by, judged, why_skipped
 from ndp.image_files import read_picture
 from ndp.priors.image import IMAGE_SETS, scaling_of_images
 from ndp.process import NDP
-from ndp.recipes import PAPER_IMAGE_NETWORK, Recipe, make_ndp
+from ndp.recipes import Recipe, make_ndp
 
 PICTURES = torch.from_numpy(bars(6, size=10))
 SMALL = Sizes(images=6, steps=2, repaint_images=3, repaint_levels=2, bits_images=2, probes=1, repaint_repeats=1)
@@ -117,20 +117,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def train_both(folder: Path) -> Path:
     small = {"width": 16, "heads": 2, "blocks": 1, "level_width": 8}
     data_dir = str(folder / "data" / "mnist")
-    settings = "".join(f"{name} = {value}\n" for name, value in small.items())
-    (folder / "ours.toml").write_text(f'prior = "mnist"\nsteps = 2\nbatch = 1\n[network]\n{settings}')
+    network = "".join(f"{name} = {value}\n" for name, value in small.items())
+    (folder / "ours.toml").write_text(f'prior = "mnist"\nsteps = 2\nbatch = 1\n[network]\n{network}')
     options = f"--config {folder}/ours.toml --data-dir {data_dir} --out {folder}/ours --device cpu"
     done = CliRunner().invoke(app, ["train", *options.split()])
     assert done.exit_code == 0, done.output
-    recipe = Recipe.from_dict(
-        {
-            "prior": "mnist",
-            "model": "ndp-paper",
-            "data_dir": data_dir,
-            "network": PAPER_IMAGE_NETWORK | small,
-        }
-    )
-    paper = make_ndp(recipe)
+    settings = {"prior": "mnist", "model": "ndp-paper", "data_dir": data_dir, "network": small}
+    paper = make_ndp(Recipe.from_dict(settings))
     paper.about = {"recipe": {"prior": "mnist"}}
     write_model(paper, folder / "paper")
     return folder
