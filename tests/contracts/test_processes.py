@@ -30,7 +30,7 @@ def small_network(dtype: torch.dtype, **options: Any) -> ndp.NDP:
 def small_joint_network() -> JointNDP:
     """The same of inputs and outputs, whose values at known inputs must keep the contract."""
     torch.manual_seed(0)
-    network = JointAttention(width=16, heads=2, blocks=2, level_width=8, scouts=5).double()
+    network = JointAttention(width=8, heads=2, blocks=2, level_width=8, scouts=3).double()
     torch.nn.init.normal_(network.out.weight, std=0.1)
     return JointNDP(network.requires_grad_(False), noise_floor=0.05)
 

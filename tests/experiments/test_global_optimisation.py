@@ -25,7 +25,15 @@ from ndp.networks.joint import JointAttention
 from ndp.optimise.thompson import Thompson
 
 TINY = report.Settings(
-    tasks=3, draws=50, gap_tasks=2, functions=2, limit=5, repaint_steps=4, repaint_tasks=2, repaint_draws=10
+    tasks=3,
+    draws=50,
+    gap_tasks=2,
+    gap_targets=2,
+    functions=2,
+    limit=5,
+    repaint_steps=4,
+    repaint_tasks=2,
+    repaint_draws=10,
 )
 
 

@@ -62,6 +62,7 @@ class Settings:
     tasks: int = 50
     draws: int = 2000
     gap_tasks: int = 64
+    gap_targets: int = 20
     functions: int = 50
     limit: int = 150
     repaint_steps: int = 2000
@@ -86,7 +87,7 @@ def reproduce(model: str, *, paper: str, quick: bool, device: str, tell: Tell) -
     gap = None
     if joint is not None:
         tell("Densities of values")
-        gap = values_gap(joint, gp, tasks=settings.gap_tasks)
+        gap = values_gap(joint, gp, tasks=settings.gap_tasks, targets=settings.gap_targets)
     functions = random_functions(gp, settings.functions)
     efforts = [measure(row, start, functions, settings.limit, tell) for row, start in searches(joint, gp).items()]
     tell("Drawing the figure")

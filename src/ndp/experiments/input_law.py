@@ -98,7 +98,7 @@ def model_draws(model: JointNDP, draws: int, *, repaint_steps: int | None = None
     return draw
 
 
-def values_gap(model: JointNDP, gp: GP, *, tasks: int, targets: int = 20, seed: int = 0) -> Number:
+def values_gap(model: JointNDP, gp: GP, *, tasks: int, targets: int, seed: int = 0) -> Number:
     """Nats a point by which the model's own density of values at known inputs is below the exact one."""
     source = Synthetic(gp, 1, -1.0, 1.0, targets, most_context=10, least_context=1)
     batch = source.draw(tasks, generator=torch.Generator().manual_seed(seed))
