@@ -19,7 +19,7 @@ from ndp.diffusion.prediction import Prediction
 from ndp.files import whole_file
 from ndp.networks.bidimensional import BiDimensionalAttention
 from ndp.process import NDP
-from ndp.scaling import Scaling
+from ndp.scaling import read_units
 
 SCHEMA = 1
 NDP_PROCESS, NEURAL_PROCESS = "ndp", "neural_process"
@@ -158,7 +158,6 @@ def _build(config: dict[str, Any], weights: Path) -> NDP | NeuralProcess:
         options = dict(config["network"])
         network: nn.Module = _NETWORKS[options.pop("kind")](**options)
         network.load_state_dict(tensors)
-        scaling = config["units"]
         return NDP(
             network.requires_grad_(False).eval(),  # type: ignore[arg-type]
             prediction=Prediction(config["prediction"]),
@@ -166,7 +165,7 @@ def _build(config: dict[str, Any], weights: Path) -> NDP | NeuralProcess:
             num_outputs=config["num_outputs"],
             input_dims=config["input_dims"],
             trained_ratios=tuple(config["trained_ratios"]),
-            scaling=None if scaling is None else Scaling.from_dict(scaling),
+            scaling=read_units(config["units"]),
             about=config["about"],
         )
     except (SafetensorError, KeyError, TypeError, RuntimeError) as error:

@@ -49,14 +49,16 @@ class AttentionOverPoints(nn.Module):
         self,
         s: Float[Tensor, "B N D H"],
         rotation: Rotation | None,
-        mask: Bool[Tensor, "B K"] | None,
+        mask: Bool[Tensor, "_ K"] | None,
         *,
         separate: int = 0,
         memory: Memory | None = None,
+        alone: bool = False,
     ) -> tuple[Float[Tensor, "B N D O"], Memory]:
         """`separate` points at the front read from each other only; `memory` holds points that came before.
 
-        `mask` is over memory and points together.
+        `mask` is over memory and points together. With `alone` every point reads from the memory and itself, and `memory` and
+        `mask` are those of the tasks, of which there may be several draws.
         """
         dims = s.shape[2]
         projected = self.project(s).unflatten(-1, (3, self.heads, -1))
@@ -64,6 +66,11 @@ class AttentionOverPoints(nn.Module):
             projected = rotation.turn(projected)
         query, key, value = (self._to_rows(t) for t in projected.unbind(-3))
         own = Memory(key, value)
+        if alone:
+            assert memory is not None
+            seen = None if mask is None else mask.repeat_interleave(len(memory.key) // len(mask), dim=0)
+            read = self._from_rows(_read_alone(query, own, memory, seen), dims)
+            return self._received(read, rotation), own
         if memory is not None:
             key, value = torch.cat([memory.key, key], dim=-2), torch.cat([memory.value, value], dim=-2)
         if mask is not None and self.form is PointAttention.PER_DIMENSION:
@@ -81,10 +88,12 @@ class AttentionOverPoints(nn.Module):
             read = torch.cat(parts, dim=-2)
         else:
             read = _read(query, key, value, seen)
-        read = self._from_rows(read, dims)
+        return self._received(self._from_rows(read, dims), rotation), own
+
+    def _received(self, read: Float[Tensor, "B N D heads F"], rotation: Rotation | None) -> Float[Tensor, "B N D O"]:
         if rotation is not None:
             read = rotation.turn_back(read)
-        return self.out(read.flatten(-2)), own
+        return self.out(read.flatten(-2))
 
     # A sum of dot products over dimensions is a dot product of concatenations, so both forms are one fused call.
     def _to_rows(self, t: Float[Tensor, "B N D heads F"]) -> Float[Tensor, "R heads N G"]:
@@ -130,6 +139,23 @@ def _read(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None) -> Ten
     if seen is not None:
         seen = seen.expand(-1, 1, query.shape[-2], -1)
     return scaled_dot_product_attention(query, key, value, attn_mask=seen)
+
+
+def _read_alone(query: Tensor, own: Memory, memory: Memory, seen: Bool[Tensor, "R C"] | None) -> Tensor:
+    """Attention of every point to the memory and to itself. Draws of a task stand side by side, for they share a memory."""
+    tasks = len(memory.key)
+
+    def together(t: Tensor) -> Tensor:
+        return t.unflatten(0, (-1, tasks)).permute(1, 2, 0, 3, 4).flatten(2, 3)
+
+    scaled = query * query.shape[-1] ** -0.5
+    to_memory = together(scaled) @ memory.key.mT
+    if seen is not None:
+        to_memory = to_memory.masked_fill(~seen[:, None, None, :], float("-inf"))
+    to_itself = together((scaled * own.key).sum(-1, keepdim=True))
+    weights = torch.cat([to_memory, to_itself], dim=-1).softmax(dim=-1)
+    read = weights[..., :-1] @ memory.value + weights[..., -1:] * together(own.value)
+    return read.unflatten(2, (-1, query.shape[-2])).permute(2, 0, 1, 3, 4).flatten(0, 1)
 
 
 def _better_row_by_row(query: Tensor, key: Tensor) -> bool:
