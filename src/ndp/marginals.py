@@ -1,7 +1,8 @@
 """The law of one function value by itself: exact in its noise, cheap, and the same whatever else is asked for.
 
 A draw of one value is a rising function of its noise `z`. So its quantile of probability p is the draw of `z = ndtri(p)`, its
-moments are integrals over `z`, and no random number is drawn. Every target is asked for alone with the context, all in one call.
+moments are integrals over `z`, and no random number is drawn. Every target is asked for alone with the context, in one call for
+all of them.
 """
 
 from collections.abc import Sequence

@@ -19,13 +19,15 @@ class StepInputs:
     eps: Float[Tensor, "B N P"]
     mask: Bool[Tensor, "B N"]
     num_context: int
+    of_function: Bool[Tensor, "B"] | None = None  # for networks that tell functions from observations
 
-    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        return self.x, self.y0, self.level, self.eps, self.mask
+    def tensors(self) -> tuple[Tensor, ...]:
+        always = self.x, self.y0, self.level, self.eps, self.mask
+        return always if self.of_function is None else (*always, self.of_function)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "StepInputs":
-        x, y0, level, eps, mask = (change(t) for t in self.tensors())
-        return StepInputs(x, y0, level, eps, mask, self.num_context)
+        x, y0, level, eps, mask, *of_function = (change(t) for t in self.tensors())
+        return StepInputs(x, y0, level, eps, mask, self.num_context, *of_function)
 
 
 class Update:

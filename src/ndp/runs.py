@@ -18,6 +18,7 @@ from ndp.devices import read_device
 from ndp.process import NDP
 from ndp.recipes import PRIORS, Recipe, make_model, make_sources, make_validation
 from ndp.run_folder import RunFolder
+from ndp.validation import Validation
 
 
 def train(
@@ -56,6 +57,13 @@ def train(
             if progress.validation is not None:
                 bar.update(task, score=f"{validation.unit} {progress.validation:.4f}")
                 scores[validation.unit] = round(progress.validation, 5)
+                if isinstance(validation, Validation) and len(recipe.dims) > 1:
+                    each = {f"{validation.unit}, D = {dim}": value for dim, value in validation.by_dim.items()}
+                    scores.update({name: round(value, 5) for name, value in each.items()})
+                    console.print(
+                        f"step {progress.step}, {validation.unit}: "
+                        + ", ".join(f"D = {dim} {value:.4f}" for dim, value in validation.by_dim.items())
+                    )
             folder.log(progress.step, progress.loss, progress.learning_rate, progress.seconds, progress.validation)
 
         speed = training.fit(
@@ -132,4 +140,4 @@ def describe(recipe: Recipe) -> str:
     if recipe.data:
         return f"functions of {Path(recipe.data).name}"
     spec = PRIORS[recipe.prior]
-    return f"{spec.title}; x in [{spec.low:g}, {spec.high:g}]"
+    return f"{spec.title}; {spec.domain}"

@@ -97,7 +97,11 @@ def fit(
         start = _restore(state, raw, optimizer, average)
     loss_of: Callable[[StepInputs, torch.Generator], Tensor]
     if not isinstance(model, NeuralProcess):
-        compiled: Any = torch.compile(raw, dynamic=False) if on_graph else raw
+        compiled: Any = raw
+        if on_graph:  # every source has a shape of its own, and is compiled for it
+            limit = torch._dynamo.config.recompile_limit
+            torch._dynamo.config.recompile_limit = max(limit, len(sources) + 1)
+            compiled = torch.compile(raw, dynamic=False)
         network, optimizer = fabric.setup(compiled, optimizer)
         loss_of = partial(_denoising_loss, network, recipe)
     else:
@@ -168,6 +172,8 @@ def _interrupts_between_steps() -> Iterator[Callable[[], bool]]:
 
 
 def _denoising_loss(network: Any, recipe: Recipe, inputs: StepInputs, generator: torch.Generator) -> Float[Tensor, "B"]:
+    if inputs.of_function is not None:
+        network = partial(network, of_function=inputs.of_function)
     return denoising_loss(
         network,
         *inputs.tensors()[:4],
@@ -199,7 +205,7 @@ class _Drawing:
             level = draw_levels_from(self._schedule, CHUNK * recipe.batch, generator=generator)
         levels = hold_context(level, x.shape[1], num_context, generator=generator, noisy_share=recipe.noisy_share)
         eps = torch.randn(y.shape, generator=generator, device=generator.device)
-        everything = StepInputs(x.float(), y.float(), levels.float(), eps, mask, num_context)
+        everything = StepInputs(x.float(), y.float(), levels.float(), eps, mask, num_context, batch.of_function)
         for index in range(skip, CHUNK):
             rows = slice(index * recipe.batch, (index + 1) * recipe.batch)
             yield everything.map(itemgetter(rows))

@@ -82,7 +82,7 @@ def sample(
 @app.command()
 def train(
     prior: Annotated[
-        str, typer.Option(help="Prior to learn: se, matern52, matern32-marginal, step, sawtooth, mixture.")
+        str, typer.Option(help="Prior to learn: se, matern52, matern32-marginal, step, sawtooth, mixture, universal.")
     ] = "",
     model: Annotated[
         str, typer.Option(help="What to train: ndp; or to compare with it ndp-paper, gnp, convcnp, convnp, anp, np.")

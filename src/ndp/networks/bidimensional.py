@@ -252,15 +252,13 @@ class BiDimensionalAttention(nn.Module):
         separate: int,
         alone: bool = False,
     ) -> Float[Tensor, "B N W"] | None:
-        """How crowded context and targets are around each point; of targets a separate context sees none, and one alone itself."""
+        """How crowded context and targets are around each point; a separate context sees no target, a target alone itself."""
         if not self.counts_neighbours:
             return None
         seen = [None if mask is None else mask[:, part] for part in (slice(num_context), slice(num_context, None))]
         context = crowding(x, x[:, :num_context], seen[0], self.widths)
-        if alone:
-            targets = torch.full_like(context, math.log(2) / 3)
-        else:
-            targets = crowding(x, x[:, num_context:], seen[1], self.widths)
+        itself = torch.full_like(context, math.log(2) / 3)
+        targets = itself if alone else crowding(x, x[:, num_context:], seen[1], self.widths)
         if separate:
             targets = torch.cat([torch.zeros_like(targets[:, :separate]), targets[:, separate:]], dim=1)
         return torch.cat([context, targets], dim=-1)

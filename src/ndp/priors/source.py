@@ -23,6 +23,9 @@ class Batch:
     mask: Bool[Tensor, "B N"]
     num_context: int
     real: Bool[Tensor, "B N"]  # where there is a function value at all, in use or not
+    of_function: Bool[Tensor, "B"] | None = (
+        None  # whose targets are the function's values, where others are observations
+    )
 
     @property
     def context(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -52,7 +55,8 @@ class Batch:
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         x, y, mask, real = (change(t) for t in (self.x, self.y, self.mask, self.real))
-        return Batch(x, y, mask, self.num_context, real)
+        of_function = None if self.of_function is None else change(self.of_function)
+        return Batch(x, y, mask, self.num_context, real, of_function)
 
     def without_context(self) -> "Batch":
         """The same functions with all of their points as targets."""
