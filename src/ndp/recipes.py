@@ -332,6 +332,8 @@ def make_ndp(recipe: Recipe) -> NDP:
     else:
         spec = PRIORS[recipe.prior]
         scaling, dims, num_outputs, noise_floor = spec.scaling, recipe.dims, 1, spec.noise_floor
+        if recipe.prior == UNIVERSAL:  # what lies between the numbers that it is trained at is its too
+            dims = tuple(range(min(dims), max(dims) + 1))
         options = dict(spec.network)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)

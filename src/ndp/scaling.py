@@ -121,7 +121,7 @@ class Unscaled:
 @final
 @dataclass(frozen=True)
 class ScaledByContext:
-    """A context sets its own units: every input and every output has mean 0 and standard deviation 1 over it.
+    """A context sets its own units: every input and every output has mean 0 and a spread of about 1 over it.
 
     So an answer follows any affine change of the targets, and of each input, exactly. Where there is no spread to go by, a
     constant input is in the user's unit about its value, a constant output in units of its own size; with nothing observed all
@@ -171,13 +171,18 @@ class TaskUnits:
 def centre_and_spread(
     values: Float[Tensor, "B N K"], mask: Bool[Tensor, "B N"]
 ) -> tuple[Float[Tensor, "B 1 K"], Float[Tensor, "B 1 K"]]:
-    """Mean and standard deviation over the real points of every task; 0 where there is none, or nothing but rounding."""
+    """Mean and spread over the real points of every task; a spread is 0 where there is none, or nothing but rounding.
+
+    The spread of n points is 1 + 3 / (n - 1)^(3/2) times their standard deviation: two or three that happen to lie together say
+    little of how far others are, and without the factor values in this unit would have no variance.
+    """
     real = mask[..., None]
     count = real.sum(1, keepdim=True).clamp(min=1)
+    few = 1 + 3 / (count - 1).clamp(min=1) ** 1.5
     centre = values.masked_fill(~real, 0.0).sum(1, keepdim=True) / count
     away = (values - centre).masked_fill(~real, 0.0)
     spread = (away.square().sum(1, keepdim=True) / count).sqrt()
-    return centre, torch.where(spread > 1e-12 * centre.abs(), spread, 0.0)
+    return centre, torch.where(spread > 1e-12 * centre.abs(), few * spread, 0.0)
 
 
 def read_units(values: Mapping[str, Any] | None) -> Scaling | ScaledByContext | None:

@@ -61,7 +61,7 @@ def test_tasks_are_in_the_units_of_their_context_and_ask_for_both_kinds(dim: int
         moved = spread[sizes > 1]
         assert ((moved - 1).abs() < 1e-9)[moved > 0].all()
     targets, real = batch.y[:, 24:, 0], batch.mask[:, 24:]
-    assert real.double().mean() > 0.9
+    assert real.double().mean() > 0.85
     assert torch.isfinite(batch.y).all()
     assert targets.abs().max() < FARTHEST_VALUE
     assert batch.x[:, 24:].abs().max() < FARTHEST_INPUT
