@@ -38,12 +38,12 @@ class BiDimensionalBlocks(nn.ModuleList):
         level: Float[Tensor, "#R #N E"],
         crowd: Float[Tensor, "B N W"] | None,
         rotation: Rotation | None,
-        mask: Bool[Tensor, "R K"] | None,
+        mask: Bool[Tensor, "_ K"] | None,
         *,
         separate: int = 0,
         memories: Sequence[Memory] | None = None,
         alone: bool = False,
-        early_mask: Bool[Tensor, "R K"] | None = None,
+        early_mask: Bool[Tensor, "_ K"] | None = None,
     ) -> tuple[Float[Tensor, "R N D H"], tuple[Memory, ...]]:
         """`level` is embedded; `separate`, `memories` and `alone` say who reads from whom (`AttentionOverPoints`).
 
@@ -86,7 +86,7 @@ class BiDimensionalBlock(nn.Module):
         level: Float[Tensor, "#R #N E"],
         crowd: Float[Tensor, "B N W"] | None,
         rotation: Rotation | None,
-        mask: Bool[Tensor, "R K"] | None,
+        mask: Bool[Tensor, "_ K"] | None,
         *,
         separate: int = 0,
         memory: Memory | None = None,
