@@ -20,7 +20,7 @@ from ndp.files import whole_file
 from ndp.joint import JointNDP
 from ndp.networks.kinds import describe_network, make_network
 from ndp.process import NDP
-from ndp.scaling import Scaling
+from ndp.scaling import read_units
 
 SCHEMA = 1
 NDP_PROCESS, JOINT_PROCESS, NEURAL_PROCESS = "ndp", "joint", "neural_process"
@@ -168,8 +168,7 @@ def _build(config: dict[str, Any], weights: Path) -> NDP | JointNDP | NeuralProc
         }
         if config.get("process") == JOINT_PROCESS:
             return JointNDP(trained, **common)
-        scaling = config["units"]
-        return NDP(trained, scaling=None if scaling is None else Scaling.from_dict(scaling), **common)
+        return NDP(trained, scaling=read_units(config["units"]), **common)
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"the model of {weights} does not fit its configuration: {error}") from error
 

@@ -22,6 +22,7 @@ from ndp.diffusion.solvers import Solver, dpm_solver, from_noise, to_zero
 from ndp.networks.joint import KnownInputs
 from ndp.process import NDP, NDPPosterior
 from ndp.randomness import normal
+from ndp.scaling import Unscaled
 from ndp.typing import Array, Denoiser, JointNetwork, Moments
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class JointPosterior:
 
     def __init__(self, joint: JointNDP, context: Context, form: Form) -> None:
         self._joint, self._context, self._form = joint, context, form
-        self._values = NDPPosterior(joint.regression, context, form)
+        self._values = NDPPosterior(joint.regression, context, form, Unscaled())
 
     def sample_inputs(
         self,

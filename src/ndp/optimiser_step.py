@@ -20,14 +20,16 @@ class StepInputs:
     mask: Bool[Tensor, "B N"] | None  # none: all points are real
     num_context: int
     alone: bool = False
+    of_function: Bool[Tensor, "B"] | None = None  # for networks that tell functions from observations
 
     def tensors(self) -> tuple[Tensor, ...]:
-        return tuple(t for t in (self.x, self.y0, self.level, self.eps, self.mask) if t is not None)
+        every = self.x, self.y0, self.level, self.eps, self.mask, self.of_function
+        return tuple(t for t in every if t is not None)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "StepInputs":
         x, y0, level, eps = (change(t) for t in (self.x, self.y0, self.level, self.eps))
-        mask = None if self.mask is None else change(self.mask)
-        return StepInputs(x, y0, level, eps, mask, self.num_context, self.alone)
+        mask, of_function = (None if t is None else change(t) for t in (self.mask, self.of_function))
+        return StepInputs(x, y0, level, eps, mask, self.num_context, self.alone, of_function)
 
 
 class Update:

@@ -37,8 +37,9 @@ from ndp.priors.sawtooth import Sawtooth
 from ndp.priors.source import EqualContext, Source, Synthetic
 from ndp.priors.step import Step
 from ndp.priors.table import Functions, TableSource, read_functions, scaled, scaling_of, split
+from ndp.priors.universal import Universal
 from ndp.process import NDP
-from ndp.scaling import Scaling
+from ndp.scaling import ScaledByContext, Scaling
 from ndp.typing import Prior
 from ndp.validation import Validation
 
@@ -98,6 +99,9 @@ class Recipe:
     data: str = ""
     data_dir: str = ""
     dims: tuple[int, ...] = (1,)
+    # The most points of context, and the targets, that a task of a prior has; 0 for the prior's own numbers.
+    most_context: int = 0
+    targets: int = 0
     # The network: its kind and the arguments of its class, or those of the neural process's constructor.
     network: dict[str, Any] = field(default_factory=dict)
     # The objective. `schedule` 0 draws continuous levels, most of them by `level_law`, mean and standard deviation of
@@ -129,6 +133,9 @@ class Recipe:
         for name in ("steps", "batch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("most_context", "targets"):
+            if getattr(self, name) < 0 or (getattr(self, name) and self.data):
+                raise ValueError(f"{name} is a number of points of a prior's tasks, or 0 for its own; not for a table")
         if self.model not in MODELS:
             raise ValueError(
                 f"there is no model named {self.model!r}; there are: {', '.join((PAPER_MODEL, JOINT_PAPER_MODEL, *MODELS))}"
@@ -200,8 +207,18 @@ class PriorSpec:
     context_per_dim: int = 10
     clustered: float = 0.0  # share of the tasks whose points crowd
     network: dict[str, Any] = field(default_factory=dict)
-    scaling: Scaling | None = None
+    scaling: Scaling | ScaledByContext | None = None
 
+    @property
+    def domain(self) -> str:
+        """Where its inputs lie, in words."""
+        if isinstance(self.scaling, ScaledByContext):
+            return "x and y in units of the context"
+        return f"x in [{self.low:g}, {self.high:g}]"
+
+
+UNIVERSAL = "universal"
+UNIVERSAL_CONTEXT, UNIVERSAL_TARGETS = 256, 128
 
 PRIORS = {
     "se": PriorSpec("GP, squared exponential, lengthscale sqrt(D)/4, noise 0.05", noise_floor=0.05),
@@ -257,6 +274,12 @@ PRIORS = {
         clustered=0.5,
     ),
     "sawtooth": PriorSpec("sawtooth waves, noise 0.05", noise_floor=OBSERVATION_NOISE),
+    UNIVERSAL: PriorSpec(
+        "functions of many kinds with unknown noise, 0 to 256 observations",
+        noise_floor=0.0,
+        network={"tells_noise": True, "width": 128, "blocks": 6},
+        scaling=ScaledByContext(),
+    ),
     "mixture": PriorSpec("SE and Matern-5/2 GPs and sawtooth waves, noise 0.05", noise_floor=OBSERVATION_NOISE),
 }
 
@@ -299,33 +322,39 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
     if recipe.data:
         functions, _ = functions_of(recipe)
         return [TableSource(scaled(functions, scaling_of(functions)))]
+    if recipe.prior == UNIVERSAL:
+        if recipe.model != NDP_MODEL or not recipe.use_context:
+            raise ValueError("the universal prior is for an NDP that sees a context")
+        sizes = recipe.most_context or UNIVERSAL_CONTEXT, recipe.targets or UNIVERSAL_TARGETS
+        return [Universal(dim, *sizes) for dim in recipe.dims]
     spec = PRIORS[recipe.prior]
     prior = make_prior(recipe.prior, device)
     if recipe.model == JOINT_MODEL:
         return _joint_sources(recipe, spec, prior)
+    places = {dim: recipe.most_context or spec.context_per_dim * dim for dim in recipe.dims}
+    usual = recipe.targets or spec.targets
     if recipe.model != NDP_MODEL:
         (dim,) = recipe.dims
-        most_context = spec.context_per_dim * dim
         synthetic = Synthetic(
-            prior, dim, spec.low, spec.high, spec.targets, most_context=most_context, clustered=spec.clustered
+            prior, dim, spec.low, spec.high, usual, most_context=places[dim], clustered=spec.clustered
         )
         return [EqualContext(synthetic)]
     return [
         Synthetic(
-            prior if spec.scaling is None else Standardised(prior, spec.scaling),
+            Standardised(prior, spec.scaling) if isinstance(spec.scaling, Scaling) else prior,
             dim=dim,
             low=spec.low,
             high=spec.high,
             targets=targets,
             least_targets=least,
-            most_context=spec.context_per_dim * dim,
+            most_context=places[dim],
             clustered=spec.clustered,
         )
         for dim in recipe.dims
         for targets, least in (
-            ((spec.targets, None), (max(spec.most_targets // dim, spec.targets), 1))
+            ((usual, None), (max(spec.most_targets // dim, usual), 1))
             if recipe.use_context
-            else ((spec.targets, None),)  # as in the paper
+            else ((usual, None),)  # as in the paper
         )
     ]
 
@@ -418,7 +447,7 @@ def make_ndp(recipe: Recipe) -> NDP:
     options: dict[str, Any] = {}
     if recipe.data:
         functions, _ = functions_of(recipe)
-        scaling: Scaling | None = scaling_of(functions)
+        scaling: Scaling | ScaledByContext | None = scaling_of(functions)
         dims: tuple[int, ...] = (functions.x.shape[-1],)
         num_outputs, noise_floor = functions.y.shape[-1], 0.0
         options = {"inputs": "fourier"}  # of somebody's own functions we do not know that they are stationary
@@ -429,6 +458,8 @@ def make_ndp(recipe: Recipe) -> NDP:
     else:
         spec = PRIORS[recipe.prior]
         scaling, dims, num_outputs, noise_floor = spec.scaling, recipe.dims, 1, spec.noise_floor
+        if recipe.prior == UNIVERSAL:  # what lies between the numbers that it is trained at is its too
+            dims = tuple(range(min(dims), max(dims) + 1))
         options = dict(spec.network)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)

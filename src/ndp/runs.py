@@ -20,6 +20,7 @@ from ndp.priors.image import IMAGE_SETS
 from ndp.process import NDP
 from ndp.recipes import PRIORS, Recipe, make_model, make_sources, make_validation
 from ndp.run_folder import RunFolder
+from ndp.validation import Validation
 
 
 def train(
@@ -58,6 +59,13 @@ def train(
             if progress.validation is not None:
                 bar.update(task, score=f"{validation.unit} {progress.validation:.4f}")
                 scores[validation.unit] = round(progress.validation, 5)
+                if isinstance(validation, Validation) and len(recipe.dims) > 1:
+                    each = {f"{validation.unit}, D = {dim}": value for dim, value in validation.by_dim.items()}
+                    scores.update({name: round(value, 5) for name, value in each.items()})
+                    console.print(
+                        f"step {progress.step}, {validation.unit}: "
+                        + ", ".join(f"D = {dim} {value:.4f}" for dim, value in validation.by_dim.items())
+                    )
             folder.log(progress.step, progress.loss, progress.learning_rate, progress.seconds, progress.validation)
 
         speed = training.fit(
@@ -136,4 +144,4 @@ def describe(recipe: Recipe) -> str:
     if recipe.of_images:
         return f"{IMAGE_SETS[recipe.prior].title}; x in [-2, 2]^2"
     spec = PRIORS[recipe.prior]
-    return f"{spec.title}; x in [{spec.low:g}, {spec.high:g}]"
+    return f"{spec.title}; {spec.domain}"

@@ -99,7 +99,11 @@ def fit(
         start = _restore(state, raw, optimizer, average)
     loss_of: Callable[[StepInputs, torch.Generator], Tensor]
     if not isinstance(model, NeuralProcess):
-        compiled: Any = torch.compile(raw, dynamic=False) if on_graph else raw
+        compiled: Any = raw
+        if on_graph:  # every source has a shape of its own, and is compiled for it
+            limit = torch._dynamo.config.recompile_limit
+            torch._dynamo.config.recompile_limit = max(limit, len(sources) + 1)
+            compiled = torch.compile(raw, dynamic=False)
         network, optimizer = fabric.setup(compiled, optimizer)
         loss_of = partial(_joint_loss if isinstance(model, JointNDP) else _denoising_loss, network, recipe)
     else:
@@ -170,6 +174,8 @@ def _interrupts_between_steps() -> Iterator[Callable[[], bool]]:
 
 
 def _denoising_loss(network: Any, recipe: Recipe, inputs: StepInputs, generator: torch.Generator) -> Float[Tensor, "B"]:
+    if inputs.of_function is not None:
+        network = partial(network, of_function=inputs.of_function)
     return denoising_loss(
         network,
         inputs.x,
@@ -224,7 +230,7 @@ class _Drawing:
             noised += x.shape[-1]
         eps = torch.randn((*y.shape[:2], noised), generator=generator, device=generator.device)
         values = x.float(), y.float(), levels.float(), eps
-        everything = StepInputs(*values, batch.mask_if_needed, num_context, batch.alone)
+        everything = StepInputs(*values, batch.mask_if_needed, num_context, batch.alone, batch.of_function)
         for index in range(skip, CHUNK):
             rows = slice(index * recipe.batch, (index + 1) * recipe.batch)
             yield everything.map(itemgetter(rows))

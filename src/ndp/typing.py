@@ -66,6 +66,9 @@ class ContextEncoder(Protocol):
         level: Float[Tensor, "B C"],
         mask: Bool[Tensor, "B C"] | None,
         x_target: Float[Tensor, "B M D"],
+        *,
+        of_function: bool = False,
+        alone: bool = False,
     ) -> Any: ...
 
     def decode(

@@ -6,7 +6,8 @@ training loss, on fixed functions, levels and noise.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -33,6 +34,7 @@ class Validation:
     ratios: tuple[float, float]
     law: tuple[float, float] = LEVEL_LAW
     levels: int = 12
+    by_dim: dict[int, float] = field(default_factory=dict)  # the last score, at each number of input dimensions
 
     @staticmethod
     def of(
@@ -61,7 +63,12 @@ class Validation:
     @torch.no_grad()
     def __call__(self, network: Network) -> float:
         score = self._held_out_loss if self.exact is None else self._nats_lost
-        return sum(score(network, batch) for batch in self.tasks) / len(self.tasks)
+        found: dict[int, list[float]] = {}
+        for batch in self.tasks:
+            found.setdefault(batch.x.shape[-1], []).append(score(network, batch))
+        self.by_dim.update({dim: sum(each) / len(each) for dim, each in found.items()})
+        every = [value for each in found.values() for value in each]
+        return sum(every) / len(every)
 
     def _nats_lost(self, network: Network, batch: Batch) -> float:
         assert self.exact is not None
@@ -97,6 +104,8 @@ class Validation:
         else:
             levels = hold_known(level, batch.known).float()
         eps = torch.randn(batch.y.shape, generator=generator, device=batch.x.device)
+        if batch.of_function is not None:
+            network = partial(network, of_function=batch.of_function)  # type: ignore[assignment, call-arg]
         return (
             denoising_loss(
                 network,

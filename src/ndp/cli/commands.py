@@ -113,7 +113,8 @@ def train(
     prior: Annotated[
         str,
         typer.Option(
-            help="Prior to learn: se, matern52, matern32-marginal, step, minima, sawtooth, mixture; or mnist, celeba32."
+            help="Prior to learn: se, matern52, matern32-marginal, step, minima, sawtooth, mixture, universal; or mnist, "
+            "celeba32."
         ),
     ] = "",
     model: Annotated[

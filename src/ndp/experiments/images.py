@@ -19,6 +19,7 @@ from ndp.experiments.timing import limited_threads
 from ndp.models import load_ndp, prior_of
 from ndp.priors.image import IMAGE_SETS, pixel_grid
 from ndp.process import NDP
+from ndp.scaling import Scaling
 
 FRACTIONS = (0.05, 0.1, 0.2, 0.4, 0.8, 0.95)
 DRAWS = 5
@@ -162,7 +163,7 @@ def bits_per_value(model: NDP, pictures: UInt8[Tensor, "T H W P"], probes: int) 
     and what the noise itself costs is taken away: log p(y + n) - log N(n).
     """
     x, y = as_functions(pictures)
-    assert model.scaling is not None
+    assert isinstance(model.scaling, Scaling)
     noise = 1.01 * model.trained_ratios[0] * model.scaling.y_scale[0]
     generator = torch.Generator().manual_seed(0)
     n = noise * torch.randn(y.shape, generator=generator, dtype=torch.float64)

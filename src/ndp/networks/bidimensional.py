@@ -59,6 +59,8 @@ class Encoding:
     x: Float[Tensor, "B M D"]  # the targets' inputs, how they turn features, and how crowded the targets are
     rotation: Rotation | None
     crowd: Float[Tensor, "B M W"] | None
+    of_function: bool = False  # whether the targets are values of the function, and not observations
+    alone: bool = False  # whether every target is asked for by itself
 
 
 @final
@@ -68,6 +70,8 @@ class BiDimensionalAttention(nn.Module):
     The defaults are the library's. The paper's network is `attention="per_dimension", inputs="raw", context="full",
     counts_neighbours=False`; for images, where the order of coordinates matters, it has one token a point that holds all
     of them, and no attention over dimensions: `ordered_dims=2`. The number of input dimensions is then fixed.
+    A network that `tells_noise` has two kinds of targets, observations and, marked by a learned code, values of the function
+    behind them; its context is observations.
     """
 
     frequencies: Tensor
@@ -85,6 +89,7 @@ class BiDimensionalAttention(nn.Module):
         context: ContextAttention | str = ContextAttention.SEPARATE,
         counts_neighbours: bool = True,
         ordered_dims: int = 0,
+        tells_noise: bool = False,
         level_width: int = 128,
     ) -> None:
         super().__init__()
@@ -104,6 +109,7 @@ class BiDimensionalAttention(nn.Module):
             "context": str(ContextAttention(context)),
             "counts_neighbours": counts_neighbours,
             "ordered_dims": ordered_dims,
+            "tells_noise": tells_noise,
             "level_width": level_width,
         }
         self.num_outputs = num_outputs
@@ -115,6 +121,7 @@ class BiDimensionalAttention(nn.Module):
         self.ordered_dims = ordered_dims
         self.embed = nn.Linear(features * max(ordered_dims, 1) + num_outputs, width)
         self.counts_neighbours = counts_neighbours
+        self.function_code = nn.Parameter(torch.randn(width)) if tells_noise else None
         self.embed_level = LevelEmbedding(level_width)
         self.blocks = BiDimensionalBlocks(
             blocks,
@@ -139,6 +146,11 @@ class BiDimensionalAttention(nn.Module):
         """Whether `encode` and `decode` may stand in for one call with context and targets."""
         return self.context is ContextAttention.SEPARATE
 
+    @property
+    def tells_noise(self) -> bool:
+        """Whether functions and observations of them can both be asked for."""
+        return self.function_code is not None
+
     def forward(
         self,
         x: Float[Tensor, "B N D"],
@@ -147,11 +159,16 @@ class BiDimensionalAttention(nn.Module):
         mask: Bool[Tensor, "B N"] | None = None,
         *,
         num_context: int = 0,
+        of_function: Bool[Tensor, "B"] | None = None,
     ) -> Float[Tensor, "B N P"]:
+        """`of_function` marks the tasks whose targets are values of the function."""
         x, y_t, level = without_masked(mask, x, y_t, level)
         separate = num_context if self.context is ContextAttention.SEPARATE else 0
         crowd = self._crowd(x, mask, num_context, separate=separate)
-        return self._run(x, y_t, level, mask, crowd, self._rotation(x), separate=separate)[0]
+        marked = None
+        if of_function is not None:
+            marked = of_function[:, None] & (torch.arange(x.shape[1], device=x.device) >= num_context)
+        return self._run(x, y_t, level, mask, crowd, self._rotation(x), separate=separate, marked=marked)[0]
 
     def encode(
         self,
@@ -160,16 +177,23 @@ class BiDimensionalAttention(nn.Module):
         level: Float[Tensor, "B C"],
         mask: Bool[Tensor, "B C"] | None,
         x_target: Float[Tensor, "B M D"],
+        *,
+        of_function: bool = False,
+        alone: bool = False,
     ) -> Encoding:
-        """What depends on the context and on where the targets are, but not on their values: once for all draws and steps."""
+        """What depends on the context and on where the targets are, but not on their values: once for all draws and steps.
+
+        With `of_function` the targets are values of the function, and with `alone` each of them is asked for by itself: the
+        same answers as from one call a target, at the price of one call for all.
+        """
         x, y, level = without_masked(mask, x, y, level)
         known = x.shape[1]
         both = torch.cat([x, x_target], dim=1)
         mask_both = None if mask is None else torch.cat([mask, torch.ones_like(x_target[..., 0], dtype=torch.bool)], 1)
-        crowd = self._crowd(both, mask_both, known, separate=known)
+        crowd = self._crowd(both, mask_both, known, separate=known, alone=alone)
         of_context, of_targets = (None, None) if crowd is None else (crowd[:, :known], crowd[:, known:])
         memories = self._run(x, y, level, mask, of_context, self._rotation(x), separate=known)[1]
-        return Encoding(memories, mask, x_target, self._rotation(x_target), of_targets)
+        return Encoding(memories, mask, x_target, self._rotation(x_target), of_targets, of_function, alone)
 
     def decode(
         self, y_t: Float[Tensor, "R M P"], level: Float[Tensor, ""], encoding: Encoding
@@ -177,40 +201,62 @@ class BiDimensionalAttention(nn.Module):
         """The output at the targets of R = S * B rows: S draws for each of the B tasks that were encoded."""
         draws = y_t.shape[0] // encoding.x.shape[0]
         x = encoding.x.expand(draws, *encoding.x.shape).flatten(0, 1)
-        mask = None
-        if encoding.mask is not None:
-            known = encoding.mask.expand(draws, *encoding.mask.shape).flatten(0, 1)
-            mask = torch.cat([known, torch.ones_like(x[..., 0], dtype=torch.bool)], dim=1)
-        memories = [memory.repeated(draws) for memory in encoding.memories]
-        return self._run(x, y_t, level[None, None], mask, encoding.crowd, encoding.rotation, memories=memories)[0]
+        mask, memories = encoding.mask, list(encoding.memories)
+        if not encoding.alone:
+            memories = [memory.repeated(draws) for memory in memories]
+            if mask is not None:
+                known = mask.expand(draws, *mask.shape).flatten(0, 1)
+                mask = torch.cat([known, torch.ones_like(x[..., 0], dtype=torch.bool)], dim=1)
+        return self._run(
+            x,
+            y_t,
+            level[None, None],
+            mask,
+            encoding.crowd,
+            encoding.rotation,
+            memories=memories,
+            alone=encoding.alone,
+            marked=torch.ones_like(x[:1, :1, 0], dtype=torch.bool) if encoding.of_function else None,
+        )[0]
 
     def _run(
         self,
         x: Float[Tensor, "R N D"],
         y_t: Float[Tensor, "R N P"],
         level: Float[Tensor, "#R #N"],
-        mask: Bool[Tensor, "R K"] | None,
+        mask: Bool[Tensor, "_ K"] | None,
         crowd: Float[Tensor, "B N W"] | None,
         rotation: Rotation | None,
         *,
         separate: int = 0,
         memories: Sequence[Memory] | None = None,
+        alone: bool = False,
+        marked: Bool[Tensor, "#R #N"] | None = None,
     ) -> tuple[Float[Tensor, "R N P"], tuple[Memory, ...]]:
         s = gelu(self.embed(self._features(x, y_t)))
-        total, left = self.blocks(
-            s, self.embed_level(level), crowd, rotation, mask, separate=separate, memories=memories
-        )
+        if marked is not None:
+            if self.function_code is None:
+                raise ValueError("this network does not tell functions from observations")
+            s = s + marked[..., None, None] * self.function_code
+        levels = self.embed_level(level)
+        total, left = self.blocks(s, levels, crowd, rotation, mask, separate=separate, memories=memories, alone=alone)
         return self.out(self.head(total.mean(dim=2))), left
 
     def _rotation(self, x: Float[Tensor, "B N D"]) -> Rotation | None:
         return Rotation(x[..., None, None] * self.frequencies) if self.inputs is Inputs.ROTARY else None
 
     def _crowd(
-        self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"] | None, num_context: int, *, separate: int
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"] | None,
+        num_context: int,
+        *,
+        separate: int,
+        alone: bool = False,
     ) -> Float[Tensor, "B N W"] | None:
         if not self.counts_neighbours:
             return None
-        return crowding_by_role(x, mask, self.widths, num_context=num_context, separate=separate)
+        return crowding_by_role(x, mask, self.widths, num_context=num_context, separate=separate, alone=alone)
 
     def _features(self, x: Float[Tensor, "B N D"], y_t: Float[Tensor, "B N P"]) -> Float[Tensor, "B N T F"]:
         """The values, replicated over the input dimensions, beside the coordinate of each; or beside all of them."""

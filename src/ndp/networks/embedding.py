@@ -75,10 +75,14 @@ def crowding_by_role(
     *,
     num_context: int,
     separate: int,
+    alone: bool = False,
 ) -> Float[Tensor, "B N W2"]:
-    """How crowded context and targets are around each point; of targets a separate context sees none."""
+    """How crowded context and targets are around each point; a separate context sees no target, a target alone itself."""
     halves = slice(None, num_context), slice(num_context, None)
-    context, targets = (crowding(x, x[:, part], None if mask is None else mask[:, part], widths) for part in halves)
+    seen = [None if mask is None else mask[:, part] for part in halves]
+    context = crowding(x, x[:, :num_context], seen[0], widths)
+    itself = torch.full_like(context, math.log(2) / 3)
+    targets = itself if alone else crowding(x, x[:, num_context:], seen[1], widths)
     if separate:
         targets = torch.cat([torch.zeros_like(targets[:, :separate]), targets[:, separate:]], dim=1)
     return torch.cat([context, targets], dim=-1)

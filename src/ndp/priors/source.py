@@ -27,6 +27,7 @@ class Batch:
     real: Bool[Tensor, "B N"]  # where there is a function value at all, in use or not
     known: Bool[Tensor, "B N"] | None = None
     alone: bool = False  # whether every target is a question of its own, which sees the context and no other target
+    of_function: Bool[Tensor, "B"] | None = None  # whose targets are the function's values; others' are observations
 
     @property
     def context(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -56,8 +57,8 @@ class Batch:
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         x, y, mask, real = (change(t) for t in (self.x, self.y, self.mask, self.real))
-        known = None if self.known is None else change(self.known)
-        return Batch(x, y, mask, self.num_context, real, known, self.alone)
+        known, of_function = (None if t is None else change(t) for t in (self.known, self.of_function))
+        return Batch(x, y, mask, self.num_context, real, known, self.alone, of_function)
 
     def without_context(self) -> "Batch":
         """The same functions with all of their points as targets."""
