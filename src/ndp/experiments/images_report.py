@@ -14,6 +14,7 @@ from ndp.evaluation import Number
 from ndp.experiments.drawing import Tell
 from ndp.experiments.images import (
     AIMS,
+    COMPLETION_CALLS,
     COMPLETIONS,
     FULL,
     QUICK,
@@ -103,7 +104,7 @@ def reproduce(image_set: str, *, data_dir: str, model: str, paper: str, quick: b
     tell("Likelihood by the ODE")
     bits = bits_per_value(network, pictures[: sizes.bits_images], sizes.probes)
     tell(f"{COMPLETIONS} completions on two cores")
-    seconds = seconds_for_completions(model or image_set, pictures, steps=min(sizes.steps, 20))
+    seconds = seconds_for_completions(model or image_set, pictures)
     bars = judged(image_set, scores, seconds)
     return Report(
         name=f"images-{image_set}",
@@ -175,7 +176,7 @@ def judged(image_set: str, scores: Sequence[Score], seconds: float) -> list[Bar]
         )
     )
     if image_set == "mnist":
-        limit, found = f"under {SECONDS} s", f"{seconds:.1f} s"
+        limit, found = f"under {SECONDS} s", f"{seconds:.1f} s, {COMPLETION_CALLS} calls"
         bars.append(Bar(f"{COMPLETIONS} completions on two cores", limit, found, seconds < SECONDS))
     return bars
 
