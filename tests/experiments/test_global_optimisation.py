@@ -42,6 +42,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "QUICK", TINY)
     monkeypatch.setattr(report, "SHOWN_STEPS", (0, 1))
     monkeypatch.setattr(report, "PICTURE_DRAWS", 20)
+    monkeypatch.setattr(report, "classical_functions", lambda: classical_functions()[:1])
 
 
 def test_minima_of_the_literature_are_found_where_they_are_said_to_be() -> None:
