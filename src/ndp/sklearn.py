@@ -20,8 +20,10 @@ from ndp.devices import read_device
 from ndp.guards import MOST_OBSERVATIONS, columns_to_keep, rows_to_keep, within_reach
 from ndp.process import NDP, NDPPosterior
 
+NODES = 3  # values of the noise that mean and standard deviation are made of: exact for near-normal laws
 
-class NDPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+
+class NDPRegressor(RegressorMixin, BaseEstimator):
     """Predictions of a pretrained NDP, with no fitting: calibrated, not Gaussian, and with coherent draws.
 
     `model` is a name, a folder, or an NDP whose context sets its units. Predictions are marginal, each row by itself given the
@@ -31,14 +33,14 @@ class NDPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     # Arguments are checked by `fit`, as scikit-learn wants it, and so they are not annotated.
     def __init__(
-        self, model: Any = "universal", *, steps: Any = 12, device: Any = "auto", random_state: Any = 0
+        self, model: Any = "universal", *, steps: Any = 8, device: Any = "auto", random_state: Any = 0
     ) -> None:
         self.model = model
         self.steps = steps
         self.device = device
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> "NDPRegressor":  # noqa: N803
+    def fit(self, X: Any, y: Any) -> "NDPRegressor":
         """Store the data; what it cannot take in is said here."""
         if not isinstance(self.steps, (int, np.integer)) or self.steps < 1:
             raise ValueError(f"steps must be a whole number of at least 1, not {self.steps!r}")
@@ -57,7 +59,7 @@ class NDPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return_std: bool = False,
         return_quantiles: Sequence[float] | None = None,
         *,
-        noisy: bool = True,  # noqa: N803
+        noisy: bool = True,
     ) -> Any:
         """The mean at every row, and if asked for its standard deviation [N] or quantiles of these probabilities [N, Q].
 
@@ -65,7 +67,7 @@ class NDPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         x = self._inputs(X)
         laws = self._posterior(noisy).marginals
-        moments = laws.moments(x, steps=self.steps)
+        moments = laws.moments(x, nodes=NODES, steps=self.steps)
         answer = [np.asarray(moments.mean, dtype=np.float64)]
         if return_std:
             answer.append(np.asarray(moments.std, dtype=np.float64))
@@ -80,7 +82,7 @@ class NDPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_samples: int = 1,
         random_state: int | np.random.RandomState | None = 0,
         *,
-        noisy: bool = True,  # noqa: N803
+        noisy: bool = True,
     ) -> np.ndarray:
         """Joint draws over all rows, [N, n_samples]: of new observations, or with `noisy=False` of whole functions."""
         x = self._inputs(X)
@@ -90,13 +92,13 @@ class NDPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         )
         return np.asarray(draws, dtype=np.float64).T
 
-    def log_prob(self, X: Any, y: Any) -> np.ndarray:  # noqa: N803
+    def log_prob(self, X: Any, y: Any) -> np.ndarray:
         """Log-density of an observation `y` at every row by itself, in nats: [N]."""
         x = self._inputs(X)
         values = np.asarray(y, dtype=np.float64).reshape(len(x))
         return np.asarray(self._posterior(True).marginals.log_prob(x, values), dtype=np.float64)
 
-    def _inputs(self, X: Any) -> np.ndarray:  # noqa: N803
+    def _inputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         x = validate_data(self, X, reset=False, dtype=np.float64)
         return within_reach(x, self.low_, self.high_, self.spread_)[:, self.columns_]
@@ -129,7 +131,7 @@ def in_double_precision(model: NDP, device: str) -> NDP:
     return twin
 
 
-def _refuse_categories(X: Any) -> None:  # noqa: N803
+def _refuse_categories(X: Any) -> None:
     """Text and categories, in a table with named columns or in an array."""
     if hasattr(X, "dtypes") and hasattr(X, "columns"):
         wrong = [

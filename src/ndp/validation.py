@@ -99,7 +99,7 @@ class Validation:
         levels = hold_context(level, batch.x.shape[1], batch.num_context, generator=generator).float()
         eps = torch.randn(batch.y.shape, generator=generator, device=batch.x.device)
         if batch.of_function is not None:
-            network = partial(network, of_function=batch.of_function)  # type: ignore[assignment]
+            network = partial(network, of_function=batch.of_function)  # type: ignore[assignment, call-arg]
         return (
             denoising_loss(
                 network,
