@@ -7,7 +7,6 @@ training loss, on fixed functions, levels and noise.
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -98,8 +97,6 @@ class Validation:
         level = draw_levels(len(batch.x), generator=generator, smallest=self.ratios[0], largest=self.ratios[1])
         levels = hold_context(level, batch.x.shape[1], batch.num_context, generator=generator).float()
         eps = torch.randn(batch.y.shape, generator=generator, device=batch.x.device)
-        if batch.of_function is not None:
-            network = partial(network, of_function=batch.of_function)  # type: ignore[assignment, call-arg]
         return (
             denoising_loss(
                 network,
@@ -109,6 +106,7 @@ class Validation:
                 eps,
                 num_context=batch.num_context,
                 mask=batch.mask,
+                of_function=batch.of_function,
                 prediction=self.prediction,
                 error=self.error,
             )

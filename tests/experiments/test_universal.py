@@ -1,4 +1,4 @@
-"""`ndp reproduce universal`: rivals that are sane laws, scores and ranks that are right, and words where there are no weights."""
+"""`ndp reproduce universal`: rivals that are sane laws, scores and ranks that are right, words where weights are missing."""
 
 import numpy as np
 import pytest
