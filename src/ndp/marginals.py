@@ -23,6 +23,8 @@ from ndp.typing import Array, Denoiser, Moments
 if TYPE_CHECKING:
     from ndp.process import NDP
 
+# One value has no others to move with: noise of ten standard deviations drowns it, and no call is spent on more.
+NOISIEST = 10.0
 AT_ONCE = 256  # targets, which bounds the memory of a call
 
 
@@ -70,7 +72,7 @@ class NDPMarginals:
     def _at(self, x: Array, noise: Float[Tensor, "S"], steps: int) -> Float[Tensor, "S B M 1"]:
         """The draws that these noises stand for, in model units."""
         inputs = self._units.to_model_x(read_inputs_for(self._context, x))
-        levels, last_step = self._ndp.solver_levels(1, steps)
+        levels, last_step = self._ndp.solver_levels(1, steps, noisiest=NOISIEST)
         pieces = []
         with torch.no_grad():
             for piece in inputs.split(AT_ONCE, dim=1):

@@ -10,7 +10,7 @@ import torch
 
 from ndp.sklearn import NDPRegressor
 
-PROBABILITIES = np.concatenate([[0.05, 0.95], (np.arange(40) + 0.5) / 40])  # an interval, then even draws of the law
+PROBABILITIES = np.concatenate([[0.05, 0.95], (np.arange(20) + 0.5) / 20])  # an interval, then even draws of the law
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,7 @@ def picture(real: list[Score], held_out: list[Score]) -> "Figure":
         share_x="col",
         share_y="row",
     )
+    axes[0, 0].set_yscale("symlog", linthresh=0.1)
     for column, (scores, words) in enumerate(((real, "real tables"), (held_out, "held-out functions"))):
         places = list(dict.fromkeys(one.where for one in scores))
         for method, colour in COLOURS.items():
@@ -153,7 +154,8 @@ def picture(real: list[Score], held_out: list[Score]) -> "Figure":
         axes[1, column].set_xticks(np.arange(len(places)), places, rotation=60, fontsize=8)
         axes[1, column].axhline(90, color=BLACK, linewidth=1)
     axes[0, 0].set_ylabel("NLL above the best, nats")
-    axes[0, 0].set_yscale("symlog", linthresh=0.1)
     axes[1, 0].set_ylabel("in 90 % interval, %")
+    drawn = [float(value) for ax in axes[0] for line in ax.lines for value in np.asarray(line.get_ydata())]
+    axes[0, 0].set_ylim(-0.02, 1.3 * max(0.1, *drawn))
     label_once(figure, axes[0, 0])
     return figure
