@@ -36,7 +36,7 @@ def columns_to_keep(x: np.ndarray, y: np.ndarray, most: int) -> np.ndarray:
 
 
 def within_reach(x: np.ndarray, low: np.ndarray, high: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """Inputs no farther from the observations, which lie in [low, high], than `REACH`; there the prior's spread has come back."""
+    """Inputs no farther from the observations, in [low, high], than `REACH`; there the prior's spread has come back."""
     near = np.clip(x, low - REACH * spread, high + REACH * spread)
     if not np.array_equal(near, x):
         warnings.warn(

@@ -23,8 +23,9 @@ from ndp.typing import Array, Denoiser, Moments
 if TYPE_CHECKING:
     from ndp.process import NDP
 
-# Targets are answered so many at a time, always: what a target is told must not depend on how many others there are.
-AT_ONCE = 128
+# One value has no others to move with: noise of ten standard deviations drowns it, and no call is spent on more.
+NOISIEST = 10.0
+AT_ONCE = 256  # targets, which bounds the memory of a call
 
 
 @final
@@ -40,7 +41,7 @@ class NDPMarginals:
         self._units = units
         self._of_function = of_function
 
-    def moments(self, x: Array, *, nodes: int = 7, steps: int = 12) -> Moments:
+    def moments(self, x: Array, *, nodes: int = 5, steps: int = 10) -> Moments:
         """Mean and standard deviation at every point, by Gauss-Hermite quadrature over the noise."""
         place, weight = np.polynomial.hermite_e.hermegauss(nodes)
         values = self._at(x, torch.as_tensor(place), steps)
@@ -50,7 +51,7 @@ class NDPMarginals:
         give = self._units.from_model_y
         return Moments(self._form.give(give(mean)), self._form.give(give(mean + variance.sqrt()) - give(mean)))
 
-    def quantiles(self, x: Array, probabilities: Sequence[float], *, steps: int = 12) -> Array:
+    def quantiles(self, x: Array, probabilities: Sequence[float], *, steps: int = 10) -> Array:
         """Quantiles at every point: [Q B M P]."""
         asked = read_probabilities(probabilities, torch.zeros((), dtype=torch.float64))
         noise = torch.special.ndtri(asked.clamp(1e-6, 1 - 1e-6))
@@ -62,33 +63,27 @@ class NDPMarginals:
         levels = likelihood.default_levels(1, steps, finest=max(0.006, self._ndp.trained_ratios[0]))
         pieces = []
         with torch.no_grad():
-            for at, piece in zip(_in_equal_pieces(inputs), _in_equal_pieces(values), strict=True):
+            for at, piece in zip(inputs.split(AT_ONCE, dim=1), values.split(AT_ONCE, dim=1), strict=True):
                 pieces.append(likelihood.log_prob_of_each(self._denoiser(at), piece.to(self._ndp.dtype), levels))
-        log_p = torch.cat(pieces, dim=1)[:, : inputs.shape[1]]
+        log_p = torch.cat(pieces, dim=1)
         volume = torch.as_tensor(self._units.log_det(1)).to(log_p.device, torch.float64)
         return self._form.give(log_p.double() + volume.reshape(-1, 1, 1))
 
     def _at(self, x: Array, noise: Float[Tensor, "S"], steps: int) -> Float[Tensor, "S B M 1"]:
         """The draws that these noises stand for, in model units."""
         inputs = self._units.to_model_x(read_inputs_for(self._context, x))
-        levels, last_step = self._ndp.solver_levels(1, steps)
+        levels, last_step = self._ndp.solver_levels(1, steps, noisiest=NOISIEST)
         pieces = []
         with torch.no_grad():
-            for piece in _in_equal_pieces(inputs):
+            for piece in inputs.split(AT_ONCE, dim=1):
                 denoise = self._denoiser(piece)
                 base = noise.to(piece.device, self._ndp.dtype)[:, None, None, None].expand(-1, *piece.shape[:2], 1)
                 start = from_noise(denoise, base, levels[0])
                 pieces.append(last_step(denoise, dpm_solver(denoise, start, levels), levels[-1]))
-        return torch.cat(pieces, dim=2)[:, :, : inputs.shape[1]]
+        return torch.cat(pieces, dim=2)
 
     def _denoiser(self, inputs: Float[Tensor, "B M D"]) -> Denoiser:
         ndp = self._ndp
         return conditional_denoiser(
             ndp.network, ndp.prediction, self._context, inputs, ndp.dtype, of_function=self._of_function, alone=True
         )
-
-
-def _in_equal_pieces(values: Float[Tensor, "B M K"]) -> tuple[Tensor, ...]:
-    """Pieces of AT_ONCE points; the last one is filled up with its last point."""
-    missing = -values.shape[1] % AT_ONCE
-    return torch.cat([values, values[:, -1:].expand(-1, missing, -1)], dim=1).split(AT_ONCE, dim=1)

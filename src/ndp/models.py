@@ -93,8 +93,11 @@ def models_for(dim: int) -> str:
     return f"{trained}; for any number: {exact}"
 
 
-def load(name: str) -> GP | NDP | JointNDP | NeuralProcess:
-    """A model by its name, from the folder of a run or of saved weights, or from the Hugging Face hub (`owner/name`)."""
+def load(name: str = "universal") -> GP | NDP | JointNDP | NeuralProcess:
+    """A model by its name, from the folder of a run or of saved weights, or from the Hugging Face hub (`owner/name`).
+
+    The default is the one for anybody's data: any function of one to ten inputs, in any units, with unknown noise.
+    """
     family, _, kernel = name.partition("-")
     if family == "gp" and kernel in _KERNELS:
         return regression_gp(kernel)
@@ -107,7 +110,12 @@ def load(name: str) -> GP | NDP | JointNDP | NeuralProcess:
         return read_model(Path(name))
     if name.count("/") == 1 and not name.startswith((".", "/")):
         return read_hub_model(name, {})
-    raise ValueError(f"there is no model and no folder named {name!r}; the models are: {', '.join(names())}")
+    known = f"the models are: {', '.join(names())}"
+    if name == "universal":
+        raise ValueError(
+            f"the universal model's weights do not ship yet; train them with ndp train --prior universal; {known}"
+        )
+    raise ValueError(f"there is no model and no folder named {name!r}; {known}")
 
 
 def export(name: str, folder: Path, *, half: bool) -> int:

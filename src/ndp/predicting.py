@@ -47,7 +47,7 @@ def predict_to_files(
     model: str,
     seed: int,
 ) -> Outcome:
-    """Predict at the rows of `at`, or at those of `train` that have no target, and write mean, std and quantiles beside them."""
+    """Predict at the rows of `at`, or at those of `train` without a target; mean, std and quantiles go beside the inputs."""
     if plot:
         check_ending(plot)
     columns, _ = read_cells(train)

@@ -174,8 +174,6 @@ def _interrupts_between_steps() -> Iterator[Callable[[], bool]]:
 
 
 def _denoising_loss(network: Any, recipe: Recipe, inputs: StepInputs, generator: torch.Generator) -> Float[Tensor, "B"]:
-    if inputs.of_function is not None:
-        network = partial(network, of_function=inputs.of_function)
     return denoising_loss(
         network,
         inputs.x,
@@ -183,6 +181,7 @@ def _denoising_loss(network: Any, recipe: Recipe, inputs: StepInputs, generator:
         inputs.level,
         inputs.eps,
         mask=inputs.mask,
+        of_function=inputs.of_function,
         num_context=inputs.num_context,
         prediction=recipe.prediction,
         error=recipe.error,

@@ -7,7 +7,6 @@ training loss, on fixed functions, levels and noise.
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -104,8 +103,6 @@ class Validation:
         else:
             levels = hold_known(level, batch.known).float()
         eps = torch.randn(batch.y.shape, generator=generator, device=batch.x.device)
-        if batch.of_function is not None:
-            network = partial(network, of_function=batch.of_function)  # type: ignore[assignment, call-arg]
         return (
             denoising_loss(
                 network,
@@ -115,6 +112,7 @@ class Validation:
                 eps,
                 num_context=batch.num_context,
                 mask=batch.mask_if_needed,
+                of_function=batch.of_function,
                 prediction=self.prediction,
                 error=self.error,
             )

@@ -270,3 +270,20 @@ def global_optimisation(
         return global_optimisation_report.reproduce(model, paper=paper, quick=quick, device=device, tell=tell)
 
     present(out, run)
+
+
+@reproduce.command()
+def universal(
+    model: Annotated[str, typer.Option(help="Name or folder of a universal model.")] = "universal",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = Path("results"),
+) -> None:
+    """The universal model against fitted GPs and a random forest, on real tables, held-out functions and the clock."""
+
+    def run(tell: "Tell") -> "Report":
+        from ndp.experiments import universal_report
+
+        return universal_report.reproduce(model, quick=quick, device=device, tell=tell)
+
+    present(out, run)

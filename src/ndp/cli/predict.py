@@ -17,9 +17,7 @@ def predict(
         Path | None, typer.Option(help="CSV with the inputs to predict at. Default: the rows that lack the target.")
     ] = None,
     out: Annotated[Path, typer.Option(help="CSV to write: inputs, mean, std, quantiles.")] = Path("predictions.csv"),
-    plot: Annotated[
-        bool, typer.Option("--plot", help="Write a picture beside it: the functions, or what each input does.")
-    ] = False,
+    plot: Annotated[bool, typer.Option("--plot", help="Write a picture beside it.")] = False,
     model: Annotated[str, typer.Option(help="Name or folder of a model whose context sets its units.")] = "universal",
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of draws, and of subsampling.")] = 0,
 ) -> None:

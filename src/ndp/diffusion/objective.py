@@ -43,6 +43,7 @@ def denoising_loss(
     *,
     num_context: int = 0,
     mask: Bool[Tensor, "B N"] | None = None,
+    of_function: Bool[Tensor, "B"] | None = None,
     prediction: Prediction = Prediction.V,
     error: Error = Error.L2,
 ) -> Float[Tensor, "B"]:
@@ -50,9 +51,13 @@ def denoising_loss(
 
     The first `num_context` points are context: they are noised to the level they were observed at, and do not count. Neither
     does a point that is CLEAN: it has no noise to recover.
+    `of_function` is for networks that tell functions from observations: it marks the tasks whose targets are the function's.
     """
     y_t = alpha(level)[..., None] * y0 + sigma(level)[..., None] * eps
-    output = network(x, y_t, level, mask, num_context=num_context)
+    if of_function is None:
+        output = network(x, y_t, level, mask, num_context=num_context)
+    else:
+        output = network(x, y_t, level, mask, num_context=num_context, of_function=of_function)  # type: ignore[call-arg]
     errors = error(output, prediction.target(y0, eps, level)).mean(-1)[:, num_context:]
     counted = (level < CLEAN)[:, num_context:]
     if mask is not None:

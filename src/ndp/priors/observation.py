@@ -13,8 +13,8 @@ def draw_noise(x: Float[Tensor, "B N D"], generator: torch.Generator) -> Float[T
     """Noise of every observation, independent given its task.
 
     Its size is log-uniform over three orders of magnitude, in half of the tasks over the largest one, as in most tables (and
-    zero in one task of twenty); in a third of the tasks it changes by up to a factor of ten along a random direction; in a third
-    it follows Student's law with 2.2 to 12 degrees of freedom.
+    zero in one task of twenty); in a third of the tasks it changes by up to a factor of ten along a random direction; in a
+    third it follows Student's law with 2.2 to 12 degrees of freedom.
     """
     tasks, points, dim = x.shape
 

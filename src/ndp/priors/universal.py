@@ -1,8 +1,8 @@
 """Functions as strangers have them: a prior broad enough that most tables of numbers look like a draw from it.
 
-Every task has its own kernel, or two that add, multiply or take over from each other; irrelevant inputs; jumps; a monotone warp;
-and observations with noise of their own. The context is observations, and it sets the units, as it does when the model is used.
-All tasks of a batch go through the same operations on tensors of fixed shape, so that a GPU is never waited for.
+Every task has its own kernel, or two that add, multiply or take over from each other; irrelevant inputs; jumps; a monotone
+warp; and observations with noise of their own. The context is observations, and it sets the units, as it does when the model is
+used. All tasks of a batch go through the same operations on tensors of fixed shape, so that a GPU is never waited for.
 """
 
 from collections.abc import Callable
