@@ -323,7 +323,7 @@ def test_a_mistake_in_training_is_one_line_and_makes_no_folder(folder: Path, arg
         ("reproduce calibration --device cuda", "there is no CUDA device here; use --device cpu"),
         (
             "train --prior se --model gpt --out run",
-            "there are: ndp-paper, joint-paper, ndp, joint, gnp, convcnp, convnp, anp, np",
+            "there are: ndp-paper, joint-paper, ndp, joint, gnp, convcnp",
         ),
     ],
 )

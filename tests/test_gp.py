@@ -114,3 +114,14 @@ def test_scaled_kernel_divides_inputs_by_the_root_of_the_dimension() -> None:
     base = gpytorch.kernels.RBFKernel()
     x = torch.rand(5, 4, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(ScaledToDimension(base)(x).to_dense(), base(x / 2).to_dense())
+
+
+def test_marginals_are_the_diagonal_of_the_joint_law() -> None:
+    gp = ndp.load("gp-matern52")
+    x = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
+    posterior = gp.condition(x, x**2, mask=torch.tensor([[True, True, False, True]]))
+    at = torch.linspace(-2, 2, 9, dtype=torch.float64)[None, :, None]
+    mean, variance = posterior.marginals(at)
+    expected, covariance = posterior.gaussian(at)
+    torch.testing.assert_close(mean, expected)
+    torch.testing.assert_close(variance[..., 0], covariance.diagonal(dim1=-2, dim2=-1))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ndp.diffusion.solvers import dpm_solver as dpm_solver
     from ndp.diffusion.solvers import heun as heun
     from ndp.gp import GP as GP
+    from ndp.joint import JointNDP as JointNDP
     from ndp.models import load as load
     from ndp.networks.bidimensional import BiDimensionalAttention as BiDimensionalAttention
     from ndp.process import NDP as NDP
@@ -36,6 +37,7 @@ _HOME = {
     "dpm_solver": "ndp.diffusion.solvers",
     "heun": "ndp.diffusion.solvers",
     "GP": "ndp.gp",
+    "JointNDP": "ndp.joint",
     "load": "ndp.models",
     "BiDimensionalAttention": "ndp.networks.bidimensional",
     "NDP": "ndp.process",
