@@ -289,6 +289,7 @@ def make_validation(recipe: Recipe, model: NDP | NeuralProcess, device: torch.de
         use_context=recipe.use_context,
         exact=exact_process(recipe.prior),
         ratios=trained_ratios(recipe),
+        tasks=64 if recipe.prior == UNIVERSAL else 16,  # its tasks are of many kinds
     )
 
 

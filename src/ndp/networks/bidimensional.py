@@ -226,7 +226,7 @@ class BiDimensionalAttention(nn.Module):
         if marked is not None:
             if self.function_code is None:
                 raise ValueError("this network does not tell functions from observations")
-            s = s + marked[..., None, None] * self.function_code
+            s = s + (marked[..., None, None] * self.function_code).to(s.dtype)
         embedded_level = self.embed_level(level)
         total = torch.zeros_like(s)
         left: list[Memory] = []
