@@ -71,7 +71,7 @@ def predict_to_files(
         _write(table, inputs, x_new, target, np.column_stack([mean, std, quantiles]))
         if plot:
             _picture(plot, regressor, x, y, inputs, target, seed)
-    return Outcome(inputs, len(y), known.left_out, len(x_new))
+    return Outcome(inputs, len(y), known.left_out - (0 if at else len(x_new)), len(x_new))
 
 
 def read_numbers(path: Path, names: tuple[str, ...]) -> Numbers:
@@ -132,7 +132,8 @@ def _picture(
         return _surface(path, regressor, x, y, inputs, target)
     columns = min(len(inputs), 3)
     rows = math.ceil(len(inputs) / columns)
-    title = f"{target}: " + ("posterior" if len(inputs) == 1 else "partial dependence, draws of the posterior")
+    alone = "draws of the function, bands of a new observation"
+    title = f"{target}: {alone if len(inputs) == 1 else 'what each input does, draws of partial dependence'}"
     size = (5.2, 4.0) if len(inputs) == 1 else (3.4, 2.8)
     figure, axes = new_grid(rows, columns, size=size, title=title, share_x=False)
     for index, (ax, name) in enumerate(zip(axes.flat, inputs, strict=False)):
