@@ -65,6 +65,7 @@ def create_app(
                 value_low=model.show.low,
                 value_high=model.show.high,
                 noise_floor=model.process.noise_floor,
+                calls=model.show.calls,
                 example=[Point(x=x, y=y) for x, y in model.show.example],
                 exact=model.exact_title,
                 optimises=model.process.noise_floor > 0,

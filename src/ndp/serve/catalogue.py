@@ -22,13 +22,14 @@ class Show:
     about: str
     low: float = -3.0
     high: float = 3.0
+    calls: int = 7  # of the solver: enough to look right, few enough to be live
     example: Points = ()
 
 
 _SMOOTH: Points = ((-1.6, 0.9), (-0.9, -0.8), (0.1, 0.4), (1.2, 1.5))
 _SHOWN = {
-    "se": Show("Squared exponential", "Very smooth functions of one length scale", example=_SMOOTH),
-    "matern52": Show("Matérn-5/2", "Smooth functions with rougher detail", example=_SMOOTH),
+    "se": Show("Squared exponential", "Very smooth, seen with a little noise", example=_SMOOTH),
+    "matern52": Show("Matérn-5/2", "Smooth functions with some rougher detail", example=_SMOOTH),
     "matern32-marginal": Show(
         "Matérn-3/2, any length scale",
         "The length scale is unknown, and inferred from your points",
@@ -36,9 +37,10 @@ _SHOWN = {
     ),
     "step": Show(
         "Step",
-        "A jump from 0 to 1 at an unknown place: no Gaussian process can be this",
+        "A jump at an unknown place, which no Gaussian process can be",
         low=-0.6,
         high=1.6,
+        calls=14,
         example=((-0.6, 0.0), (0.5, 1.0)),
     ),
 }

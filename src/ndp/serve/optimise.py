@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from ndp.gp import GP
 from ndp.models import regression_gp
-from ndp.optimise.thompson import Thompson
+from ndp.optimise.thompson import Rule, Thompson
 from ndp.randomness import normal
 from ndp.serve.answering import PROBLEMS, answer, find, numbers
 from ndp.serve.catalogue import Catalogue, Model
@@ -23,6 +23,7 @@ from ndp.serve.schemas import HiddenFunction, OptimiseRequest, OptimiseStep, See
 from ndp.serve.tasks import Drawn, DrawTask, Given, drawing
 
 LOW, HIGH = -2.0, 2.0
+RULE = Rule(spread=160, local=48)  # few enough candidates that people can follow the functions
 RANDOM_POINTS = 2  # before a model has anything to learn from
 
 
@@ -60,7 +61,12 @@ Method = Callable[[OptimiseRequest, Model, Hidden, Engine], Awaitable[Step]]
 async def thompson(asked: OptimiseRequest, model: Model, hidden: Hidden, engine: Engine) -> Step:
     """Draw functions and go where the first is lowest: what `ndp.optimise.thompson.Thompson` asks for, draws and all."""
     optimiser = Thompson(
-        [[LOW, HIGH]], model.process, initial=RANDOM_POINTS, domain=(model.low, model.high), seed=asked.seed
+        [[LOW, HIGH]],
+        model.process,
+        rule=RULE,
+        initial=RANDOM_POINTS,
+        domain=(model.low, model.high),
+        seed=asked.seed,
     )
     for x in asked.evaluated:
         optimiser.tell([x], hidden(x))

@@ -1,6 +1,6 @@
 """What requests may hold, and what answers do. Every number is finite, every list has an end."""
 
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -52,7 +52,7 @@ class SummaryRequest(ExactRequest):
     steps: Steps = 7
 
     @model_validator(mode="after")
-    def _affordable(self) -> Self:
+    def _affordable(self) -> "SummaryRequest":
         return _check_work(self, self.num_samples * len(self.at) * self.steps)
 
 
@@ -64,7 +64,7 @@ class DrawRequest(Conditioned):
     trajectory: Annotated[bool, Field(description="Also the states between noise and function.")] = False
 
     @model_validator(mode="after")
-    def _affordable(self) -> Self:
+    def _affordable(self) -> "DrawRequest":
         return _check_work(self, self.draws * len(self.at) * self.steps)
 
 
@@ -75,7 +75,7 @@ class DensityRequest(Conditioned):
     steps: Annotated[int, Field(ge=2, le=20, description="Steps of the likelihood's ODE.")] = 12
 
     @model_validator(mode="after")
-    def _rectangular(self) -> Self:
+    def _rectangular(self) -> "DensityRequest":
         if any(len(row) != len(self.at) for row in self.values):
             raise ValueError(f"every function needs {len(self.at)} values, one for each input")
         if len(self.values) * len(self.at) > MOST_DENSITIES:
@@ -104,6 +104,7 @@ class ModelInfo(BaseModel):
     value_low: float
     value_high: float
     noise_floor: float
+    calls: int
     example: list[Point]
     exact: str
     optimises: bool

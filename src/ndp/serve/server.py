@@ -51,15 +51,18 @@ class PunctualProtocol(H11Protocol):
             self._deadline = None
 
 
-def make_server(*, host: str = "127.0.0.1", port: int = 8000, **options: Any) -> uvicorn.Server:
+def make_server(
+    *, host: str = "127.0.0.1", port: int = 8000, header_seconds: float = HEADER_SECONDS, **options: Any
+) -> uvicorn.Server:
     """A server that is ready to run; `options` are those of `create_app`."""
+    protocol = type("Punctual", (PunctualProtocol,), {"header_seconds": header_seconds})
     app = create_app(hosts=allowed_hosts(host), **options)
     return uvicorn.Server(
         uvicorn.Config(
             app,
             host=host,
             port=port,
-            http=PunctualProtocol,
+            http=protocol,
             ws="none",
             lifespan="on",
             log_level="warning",

@@ -19,21 +19,34 @@ const SIZE = 120; // points of a drawn function
 const MORE = 3; // further batches that make fan and mean smoother, once the page is at rest
 const MORE_DRAWS = 32;
 const REST = 450; // ms
+const DENSITIES = 64; // values at which the density of a slice is computed
 const MOST_POINTS = 100;
 
 const TEMPLATE = `
 <div class="stage card">
   <h2>Click points, see functions appear</h2>
   <p class="lead">Click to add a point, drag to move it, double-click to remove it. Every line is a function that goes through them.</p>
+  <div class="frame">
   <svg class="chart" id="posterior" role="group" aria-label="Functions through the points. Tab reaches the points; Enter adds one at the slice." tabindex="0"></svg>
   <div class="slider"><input type="range" id="slice" step="any" aria-label="Slice: show the density of the value at this x" /></div>
+  <div class="noise-level" aria-hidden="true"></div>
+  </div>
   <ul class="legend">
     <li class="is-draws"><span></span>draws</li>
     <li class="is-mean"><span></span>mean</li>
     <li class="band"><span></span>50 % and 90 % of draws</li>
     <li class="is-exact" hidden><span></span><i></i></li>
   </ul>
-  <div class="noise-level" aria-hidden="true"></div>
+  <div class="buttons toolbar">
+    <button type="button" id="animate" class="primary">Watch the denoising</button>
+    <button type="button" id="reseed">New draws</button>
+    <button type="button" id="python">Copy Python</button>
+    <button type="button" id="link">Copy link</button>
+    <button type="button" id="png">PNG</button>
+    <button type="button" id="csv">CSV</button>
+    <button type="button" id="open">Open CSV</button>
+    <input type="file" id="file" accept=".csv,text/csv,text/plain" hidden />
+  </div>
 </div>
 <div class="panel card">
   <fieldset><legend>Functions are</legend><div class="models"></div></fieldset>
@@ -56,16 +69,6 @@ const TEMPLATE = `
     </div>
     <label class="row"><span>Its noise</span><input type="range" id="noise" min="0" max="1" step="0.02" /><output></output></label>
     <div class="buttons"><button type="button" id="remove">Remove it</button><button type="button" id="clear">Clear all</button></div>
-  </div>
-  <div class="buttons">
-    <button type="button" id="animate" class="primary">Watch the denoising</button>
-    <button type="button" id="reseed">New draws</button>
-    <button type="button" id="python">Copy Python</button>
-    <button type="button" id="link">Copy link</button>
-    <button type="button" id="png">PNG</button>
-    <button type="button" id="csv">CSV</button>
-    <button type="button" id="open">Open CSV</button>
-    <input type="file" id="file" accept=".csv,text/csv,text/plain" hidden />
   </div>
   <p class="hint">Paste or drop a table with columns x, y and, if you know it, noise.</p>
 </div>`;
@@ -148,13 +151,13 @@ export function create(root, page) {
     refining = new AbortController();
     const { signal } = refining;
     try {
+      await sliceDensity(signal);
       while (answered.more.length < MORE * MORE_DRAWS) {
         const seed = (state.seed + 1 + answered.more.length / MORE_DRAWS) % 2 ** 32;
         const { draws } = await post("api/draws", question({ seed, draws: MORE_DRAWS }), signal);
         answered.more.push(...draws);
         view.setDraws(answered.draws, answered.more, () => {});
       }
-      await sliceDensity(signal);
       svg.dataset.state = "idle";
     } catch (error) {
       if (error.name !== "AbortError") failed(error);
@@ -162,10 +165,14 @@ export function create(root, page) {
   }
 
   async function sliceDensity(signal) {
-    const [low, high] = view.chart.ys;
-    const values = grid(low, high, 49);
+    const [bottom, top] = view.chart.ys;
+    const drawn = [...answered.draws, ...answered.more].map((row) => row[view.column]);
+    const reach = Math.max(Math.max(...drawn) - Math.min(...drawn), 0.08 * (top - bottom));
+    const [low, high] = [Math.max(bottom, Math.min(...drawn) - 0.25 * reach), Math.min(top, Math.max(...drawn) + 0.25 * reach)];
+    if (!(low < high)) return;
+    const values = grid(low, high, DENSITIES);
     // Functions without noise have peaks that no curve could show: see them with a little.
-    const noise = model().noise_floor < 0.01 ? 0.02 * (high - low) : 0;
+    const noise = model().noise_floor < 0.01 ? 0.025 * (top - bottom) : 0;
     const asked = { model: state.model, context: context(), at: [view.at[view.column]], values: values.map((y) => [y]), noise, steps: 10 };
     const { log_density: logs } = await post("api/log-density", asked, signal);
     view.setDensity(values.map((y, i) => [y, Math.exp(logs[i])]));
@@ -254,6 +261,7 @@ export function create(root, page) {
     const before = model();
     kept.set(range(before), state.points);
     state.model = next;
+    if (state.calls === before.calls) state.calls = model().calls;
     const same = range(before) === range(model());
     if (!same) state.points = kept.get(range(model())) ?? model().example.map((point) => ({ ...point }));
     if (!state.points.includes(selected)) selected = null;
@@ -425,6 +433,7 @@ export function create(root, page) {
     const given = readAddress();
     const known = page.models.some((one) => one.name === given.model);
     state.model = known ? given.model : state.model;
+    state.calls = model().calls;
     for (const key of ["draws", "calls", "seed", "at"]) state[key] = given[key] ?? state[key];
     state.show = given.show?.filter((one) => ["draws", "mean", "fan", "exact"].includes(one)) ?? state.show;
     const inside = (given.points ?? model().example).filter(({ x }) => x >= model().low && x <= model().high);

@@ -79,7 +79,7 @@ export function create(root, page) {
       const x = search.x(step.chosen);
       element("line", { class: "drop", x1: x, x2: x, y1: search.top, y2: search.bottom }, layers.choice);
       const lowest = draws.length ? Math.min(...draws[0]) : null;
-      if (lowest !== null) element("circle", { class: "target", cx: x, cy: search.y(lowest), r: 8 }, layers.choice);
+      if (lowest !== null) element("circle", { class: "target", cx: x, cy: Math.min(search.y(lowest), search.bottom - 10), r: 8 }, layers.choice);
     }
     const least = Math.min(...evaluated.map(({ y }) => y));
     layers.seen.replaceChildren();
@@ -118,7 +118,7 @@ export function create(root, page) {
     find("#count").textContent = evaluated.length;
     find("#best").textContent = evaluated.length ? shown(Math.min(...evaluated.map(({ y }) => y)), 3) : "–";
     find("#regret").textContent = regret.length ? shown(regret.at(-1), 4) : "–";
-    regrets.setDomain([1, Math.max(10, regret.length)], [Math.min(-2, ...regret.map(log)) - 0.2, Math.max(0.5, ...regret.map(log)) + 0.2]);
+    regrets.setDomain([0.5, Math.max(10, regret.length)], [Math.min(-2, ...regret.map(log)) - 0.2, Math.max(0.5, ...regret.map(log)) + 0.2]);
     find("#step").disabled = find("#run").disabled = evaluated.length >= MOST;
     root.dataset.evaluations = String(evaluated.length);
   }
@@ -137,7 +137,7 @@ export function create(root, page) {
     drawSearch();
     showNumbers();
     const how = answer.draws.length ? "where the drawn function is lowest" : "at random, for nothing is known yet";
-    page.say(`Evaluation ${evaluated.length}: x = ${shown(answer.chosen, 3)}, ${how}; value ${shown(answer.value, 3)}, regret ${shown(regret.at(-1), 4)}`);
+    page.say(`Evaluation ${evaluated.length}: x = ${shown(answer.chosen, 3)}, ${how}: value ${shown(answer.value, 3)}, regret ${shown(regret.at(-1), 4)}`);
     return true;
   }
 
@@ -157,7 +157,7 @@ export function create(root, page) {
     [evaluated, regret, step] = [[], [], null];
     hidden = await get(`api/optimise/function/${state.function}`);
     const reach = Math.max(...hidden.y) - Math.min(...hidden.y);
-    search.setDomain([hidden.x[0], hidden.x.at(-1)], [Math.min(...hidden.y) - 0.3 * reach, Math.max(...hidden.y) + 0.25 * reach]);
+    search.setDomain([hidden.x[0], hidden.x.at(-1)], [Math.min(...hidden.y) - 0.5 * reach, Math.max(...hidden.y) + 0.25 * reach]);
     showNumbers();
     page.say("Nothing is known yet: the first two points are random");
   }
