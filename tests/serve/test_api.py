@@ -77,10 +77,12 @@ def test_together_is_as_alone(catalogue: Catalogue, sizes: tuple[int, ...]) -> N
         for size in sizes
     ]
     compute = drawing(model, 3)
-    together = compute(tasks, lambda: True)
+    engine = Engine()
+    together = drawing(model, 3, engine.crew)(tasks, lambda: True)
     for task, one in zip(tasks, together, strict=True):
         (alone,) = compute([task], lambda: True)
         np.testing.assert_allclose(one.draws, alone.draws, atol=1e-4)
+    engine.close()
 
 
 def test_summaries_are_those_of_the_library(client: TestClient) -> None:

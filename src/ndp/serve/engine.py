@@ -1,12 +1,15 @@
 """One worker thread for all requests: those of the same kind that wait together are computed together."""
 
 import asyncio
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+CORES = os.cpu_count() or 1
 MOST_TOGETHER = 8
 MOST_WAITING = 256
 PATIENCE = 30.0  # seconds that a request may wait for its answer
@@ -36,7 +39,7 @@ class _Entry:
 
 
 class Engine:
-    """Computes tasks in one thread. A task that is cancelled while it waits is never begun."""
+    """Computes tasks in one thread, with a `crew` of others to help. A task cancelled while it waits is never begun."""
 
     def __init__(
         self, *, most_together: int = MOST_TOGETHER, most_waiting: int = MOST_WAITING, patience: float = PATIENCE
@@ -46,6 +49,7 @@ class Engine:
         self._changed = threading.Condition()
         self._closed = False
         self._thread: threading.Thread | None = None
+        self.crew = ThreadPoolExecutor(CORES, thread_name_prefix="ndp-crew")
         self.largest_batch = 0
 
     @property
@@ -80,6 +84,7 @@ class Engine:
             self._changed.notify()
         if self._thread is not None:
             self._thread.join(timeout=self._patience)
+        self.crew.shutdown(wait=False)
 
     def _work(self) -> None:
         while batch := self._next_batch():

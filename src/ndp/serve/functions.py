@@ -36,7 +36,9 @@ def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
         noise = noise_of_seed(asked.draws, len(asked.at), asked.seed)
         task = DrawTask(given(asked.context), np.array(asked.at), noise, record=asked.trajectory)
         kind = ("draws", model.name, asked.steps, asked.draws, len(asked.at))
-        drawn: Drawn = await answer(request, engine.run(drawing(model.process, asked.steps), task, kind=kind))
+        drawn: Drawn = await answer(
+            request, engine.run(drawing(model.process, asked.steps, engine.crew), task, kind=kind)
+        )
         states = [State(ratio=ratio, values=numbers(values)) for ratio, values in drawn.states]
         return Draws(draws=numbers(drawn.draws), trajectory=states if asked.trajectory else None)
 

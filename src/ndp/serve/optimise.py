@@ -79,7 +79,7 @@ async def thompson(asked: OptimiseRequest, model: Model, hidden: Hidden, engine:
     given = Given(inquiry.x[:, 0].numpy(), inquiry.y.numpy(), np.zeros(len(inquiry.y)))
     kind = ("draws", model.name, asked.steps, asked.draws, len(candidates))
     task = DrawTask(given, candidates, noise)
-    drawn: Drawn = await engine.run(drawing(model.process, asked.steps), task, kind=kind)
+    drawn: Drawn = await engine.run(drawing(model.process, asked.steps, engine.crew), task, kind=kind)
     _, y = optimiser.history.known()
     order = np.argsort(inquiry.points[:, 0], kind="stable")
     unit = y.std() if y.std() > 0 else 1.0  # models see standardised values, people their own

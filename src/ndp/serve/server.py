@@ -8,6 +8,7 @@ import webbrowser
 from contextlib import suppress
 from typing import Any
 
+import torch
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -102,6 +103,7 @@ def address(host: str, port: int) -> str:
 
 def run(server: uvicorn.Server, *, host: str, port: int, open_page: bool) -> None:
     """Serve until interrupted."""
+    torch.set_num_threads(1)  # the engine's crew shares out draws instead
     if open_page:
         opener = threading.Timer(0.5, webbrowser.open, [address(host, port)])
         opener.daemon = True

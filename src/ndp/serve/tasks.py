@@ -1,6 +1,7 @@
 """What the engine computes: tasks of the same kind in one call of a network, with the numbers that one alone would get."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ from ndp.diffusion.levels import ratio
 from ndp.diffusion.solvers import Solver, dpm_solver, watched
 from ndp.process import NDP, NDPPosterior
 from ndp.randomness import normal
-from ndp.serve.engine import Compute, UnwantedError, Wanted
+from ndp.serve.engine import CORES, Compute, UnwantedError, Wanted
 
 
 @dataclass(frozen=True)
@@ -48,28 +49,43 @@ def noise_of_seed(draws: int, points: int, seed: int) -> Float[Tensor, "S M"]:
     return normal((draws, points), torch.Generator().manual_seed(seed), like=like)
 
 
-def drawing(model: NDP, steps: int) -> Compute:
-    """Draws for several tasks at once, which must have as many draws and points as each other."""
-    return partial(_draw, model, steps)
+def drawing(model: NDP, steps: int, crew: Executor | None = None) -> Compute:
+    """Draws for several tasks at once, which must have as many draws and points as each other.
+
+    With a `crew` the draws are shared out to its threads: a draw is a matter of its own noise alone. On a few cores that is
+    quicker, and far steadier, than threads that share out each of the many small products of a network.
+    """
+    return partial(_draw, model, steps, crew)
 
 
-def _draw(model: NDP, steps: int, tasks: Sequence[DrawTask], wanted: Wanted) -> list[Drawn]:
-    states: list[tuple[float, Float[Tensor, "S B M P"]]] = []
+def _draw(model: NDP, steps: int, crew: Executor | None, tasks: Sequence[DrawTask], wanted: Wanted) -> list[Drawn]:
     recording = any(task.record for task in tasks)
-
-    def watch(y: Tensor, level: Tensor) -> None:
-        if not wanted():
-            raise UnwantedError
-        if recording:
-            states.append((ratio(level).item(), model.from_model_units(y)))
-
     posterior = condition_together(model, [task.given for task in tasks])
     at = torch.as_tensor(np.stack([task.at for task in tasks]))[..., None]
     noise = torch.stack([task.noise for task in tasks], dim=1)[..., None]
-    solver: Solver = watched(dpm_solver, watch)
-    draws = np.asarray(posterior.sample(at, noise.shape[0], steps=steps, solver=solver, base_noise=noise))
+
+    def solve(noise: Float[Tensor, "S B M 1"]) -> tuple[Tensor, list[tuple[float, Tensor]]]:
+        states: list[tuple[float, Tensor]] = []
+
+        def watch(y: Tensor, level: Tensor) -> None:
+            if not wanted():
+                raise UnwantedError
+            if recording:
+                states.append((ratio(level).item(), model.from_model_units(y)[..., 0]))
+
+        solver: Solver = watched(dpm_solver, watch)
+        draws = posterior.sample(at, len(noise), steps=steps, solver=solver, base_noise=noise)
+        return torch.as_tensor(draws), states
+
+    pieces = noise.tensor_split(min(CORES, len(noise))) if crew else (noise,)
+    solved = list(crew.map(solve, pieces)) if crew else [solve(noise)]
+    draws = torch.cat([draws for draws, _ in solved]).numpy()
+    states = [
+        (moment[0][0], torch.cat([values for _, values in moment]).numpy())
+        for moment in zip(*(states for _, states in solved), strict=True)
+    ]
     return [
-        Drawn(draws[:, index], [(at_ratio, y[:, index, :, 0].numpy()) for at_ratio, y in states if task.record])
+        Drawn(draws[:, index], [(at_ratio, values[:, index]) for at_ratio, values in states if task.record])
         for index, task in enumerate(tasks)
     ]
 
