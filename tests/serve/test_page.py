@@ -173,7 +173,7 @@ def test_a_slice_shows_the_density_of_the_value_there(opened: Callable[..., Visi
     heights = page.eval_on_selector_all(bars, "all => all.map(b => [+b.getAttribute('y'), +b.getAttribute('width')])")
     ordered = sorted(heights, key=lambda bar: -bar[1])
     assert abs(ordered[0][0] - ordered[1][0]) > 100, "the two longest bars lie far apart: 0 and 1"
-    page.wait_for_selector("#posterior .marginal .curve", state="attached", timeout=60_000)
+    page.wait_for_timeout(250)
     assert "at=0&" in page.url
 
 
@@ -215,6 +215,7 @@ def test_the_denoising_can_be_watched(visit: Visit) -> None:
 
 def test_the_python_gives_the_numbers_on_the_screen(visit: Visit) -> None:
     visit.idle()
+    assert visit.page.get_attribute("#posterior .marginal .curve", "d"), "at rest there is the exact density of the slice"
     visit.page.click("#python")
     visit.status("Copied")
     code = visit.page.evaluate("navigator.clipboard.readText()")
@@ -346,7 +347,7 @@ def test_labels_and_contrast(visit: Visit) -> None:
               };
               const ratio = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
               return [["--ink", "--card"], ["--muted", "--card"], ["--muted", "--paper"], ["--muted", "--soft"],
-                      ["--on-accent", "--accent"]].map(([a, b]) => ratio(a, b));
+                      ["--on-accent", "--accent"], ["--problem", "--paper"]].map(([a, b]) => ratio(a, b));
             }""",
             theme,
         )

@@ -165,15 +165,17 @@ export function create(root, page) {
   }
 
   async function sliceDensity(signal) {
+    if (model().noise_floor === 0) return; // jumps between two values have no density
     const [bottom, top] = view.chart.ys;
     const drawn = [...answered.draws, ...answered.more].map((row) => row[view.column]);
     const reach = Math.max(Math.max(...drawn) - Math.min(...drawn), 0.08 * (top - bottom));
     const [low, high] = [Math.max(bottom, Math.min(...drawn) - 0.25 * reach), Math.min(top, Math.max(...drawn) + 0.25 * reach)];
     if (!(low < high)) return;
     const values = grid(low, high, DENSITIES);
-    // Functions without noise have peaks that no curve could show: see them with a little.
-    const noise = model().noise_floor < 0.01 ? 0.025 * (top - bottom) : 0;
-    const asked = { model: state.model, context: context(), at: [view.at[view.column]], values: values.map((y) => [y]), noise, steps: 10 };
+    // Functions with next to no noise have peaks that no curve could show: see them with a little.
+    const sharp = model().noise_floor < 0.01;
+    const noise = sharp ? 0.03 * (top - bottom) : 0;
+    const asked = { model: state.model, context: context(), at: [view.at[view.column]], values: values.map((y) => [y]), noise, steps: sharp ? 16 : 10 };
     const { log_density: logs } = await post("api/log-density", asked, signal);
     view.setDensity(values.map((y, i) => [y, Math.exp(logs[i])]));
   }
