@@ -250,3 +250,20 @@ def test_a_captured_step_on_the_gpu_does_what_the_plain_step_does() -> None:
     expected = weights_after(plan)
     for name, value in model.network.state_dict().items():
         torch.testing.assert_close(value.cpu(), expected[name], rtol=0.1, atol=0.02)
+
+
+def test_a_joint_model_that_was_cut_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    """Chunks of targets alone and together alternate; the cut is in the second."""
+    plan = recipe(model="joint", prior="minima", steps=CHUNK + 12, batch=2, network=SMALL | {"scouts": 4})
+
+    class CutError(Exception):
+        pass
+
+    def stop(progress: Progress) -> None:
+        if progress.step >= CHUNK + 5:
+            raise CutError
+
+    folder = RunFolder.create(tmp_path / "run", plan)
+    with pytest.raises(CutError):
+        weights_after(plan, folder, report=stop, report_every=1)
+    assert_same(weights_after(plan, folder), weights_after(plan))

@@ -17,17 +17,17 @@ from ndp.baselines.architectures import Kind
 from ndp.baselines.neural_process import NeuralProcess
 from ndp.diffusion.prediction import Prediction
 from ndp.files import whole_file
-from ndp.networks.bidimensional import BiDimensionalAttention
+from ndp.joint import JointNDP
+from ndp.networks.kinds import describe_network, make_network
 from ndp.process import NDP
-from ndp.scaling import Scaling
+from ndp.scaling import read_units
 
 SCHEMA = 1
-NDP_PROCESS, NEURAL_PROCESS = "ndp", "neural_process"
+NDP_PROCESS, JOINT_PROCESS, NEURAL_PROCESS = "ndp", "joint", "neural_process"
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
-_NETWORKS = {"bidimensional": BiDimensionalAttention}
 
 
-def write_model(model: NDP | NeuralProcess, folder: Path, *, half: bool = False) -> None:
+def write_model(model: NDP | JointNDP | NeuralProcess, folder: Path, *, half: bool = False) -> None:
     """Weights first, then the configuration that vouches for them: a half-written model is never a readable one.
 
     With `half` they take half the space, in float16; a model computes in float32 all the same once it is read.
@@ -55,19 +55,17 @@ def _halved(name: str, weight: Tensor) -> Tensor:
     return weight.half()
 
 
-def _describe_ndp(model: NDP) -> dict[str, Any]:
-    network = model.network
-    if not isinstance(network, BiDimensionalAttention):
-        raise ValueError(f"a model made of a {type(network).__name__} has no weights to save")
+def _describe_ndp(model: NDP | JointNDP) -> dict[str, Any]:
+    scaling = model.scaling if isinstance(model, NDP) else None
     return {
-        "process": NDP_PROCESS,
-        "network": {"kind": "bidimensional", **network.config},
+        "process": NDP_PROCESS if isinstance(model, NDP) else JOINT_PROCESS,
+        "network": describe_network(model.network),
         "prediction": str(model.prediction),
         "noise_floor": model.noise_floor,
         "num_outputs": model.num_outputs,
         "input_dims": model.input_dims,
         "trained_ratios": model.trained_ratios,
-        "units": None if model.scaling is None else model.scaling.as_dict(),
+        "units": None if scaling is None else scaling.as_dict(),
     }
 
 
@@ -76,7 +74,7 @@ def _describe_neural_process(model: NeuralProcess) -> dict[str, Any]:
     return {"process": NEURAL_PROCESS, "network": network, "input_dims": model.input_dims}
 
 
-def read_model(folder: Path) -> NDP | NeuralProcess:
+def read_model(folder: Path) -> NDP | JointNDP | NeuralProcess:
     """The model in a folder, checked against what its configuration says."""
     return _build(_read_config(folder / CONFIG), folder / WEIGHTS)
 
@@ -94,7 +92,7 @@ def _cell(evaluation: dict[str, Any]) -> tuple[int, int]:
     return evaluation["dim"], evaluation["steps"]
 
 
-def read_hub_model(model_id: str, options: dict[str, Any]) -> NDP | NeuralProcess:
+def read_hub_model(model_id: str, options: dict[str, Any]) -> NDP | JointNDP | NeuralProcess:
     """The model of a folder or of a repository on the hub."""
     if Path(model_id).is_dir():
         return read_model(Path(model_id))
@@ -124,6 +122,8 @@ def architecture_of(config: dict[str, Any]) -> str:
     """What kind of model a configuration describes, in words."""
     if config.get("process", NDP_PROCESS) == NEURAL_PROCESS:
         return Kind(config["network"]["kind"]).words
+    if config.get("process") == JOINT_PROCESS:
+        return "joint neural diffusion process"
     return "neural diffusion process"
 
 
@@ -144,7 +144,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _build(config: dict[str, Any], weights: Path) -> NDP | NeuralProcess:
+def _build(config: dict[str, Any], weights: Path) -> NDP | JointNDP | NeuralProcess:
     if not weights.exists():
         raise ValueError(f"there is no {weights}")
     if _digest(weights) != config.get("weights_sha256"):
@@ -155,21 +155,21 @@ def _build(config: dict[str, Any], weights: Path) -> NDP | NeuralProcess:
         tensors = safetensors.torch.load_file(weights)
         if config.get("process", NDP_PROCESS) == NEURAL_PROCESS:
             return _build_neural_process(config, tensors)
-        options = dict(config["network"])
-        network: nn.Module = _NETWORKS[options.pop("kind")](**options)
+        network = make_network(**config["network"])
         network.load_state_dict(tensors)
-        scaling = config["units"]
-        return NDP(
-            network.requires_grad_(False).eval(),  # type: ignore[arg-type]
-            prediction=Prediction(config["prediction"]),
-            noise_floor=config["noise_floor"],
-            num_outputs=config["num_outputs"],
-            input_dims=config["input_dims"],
-            trained_ratios=tuple(config["trained_ratios"]),
-            scaling=None if scaling is None else Scaling.from_dict(scaling),
-            about=config["about"],
-        )
-    except (SafetensorError, KeyError, TypeError, RuntimeError) as error:
+        trained: Any = network.requires_grad_(False).eval()
+        common: dict[str, Any] = {
+            "prediction": Prediction(config["prediction"]),
+            "noise_floor": config["noise_floor"],
+            "num_outputs": config["num_outputs"],
+            "input_dims": config["input_dims"],
+            "trained_ratios": tuple(config["trained_ratios"]),
+            "about": config["about"],
+        }
+        if config.get("process") == JOINT_PROCESS:
+            return JointNDP(trained, **common)
+        return NDP(trained, scaling=read_units(config["units"]), **common)
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"the model of {weights} does not fit its configuration: {error}") from error
 
 

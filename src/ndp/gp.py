@@ -137,6 +137,13 @@ class GPPosterior:
         half = torch.linalg.solve_triangular(self._cholesky, cross, upper=False)
         return mean, self._gp.covariance(x) - half.mT @ half
 
+    def marginals(self, x: Float[Tensor, "B M D"]) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M 1"]]:
+        """Mean and variance of every function value on its own, at many points."""
+        cross = self._gp.cross_covariance(self._context.x, x) * self._context.mask[:, :, None]
+        half = torch.linalg.solve_triangular(self._cholesky, cross, upper=False)
+        prior = self._gp.kernel(x.double(), diag=True) + max(self._gp.noise**2, self._gp.jitter)
+        return cross.mT @ self._weights, (prior - half.square().sum(-2))[..., None]
+
     def gaussian_root(self, x: Float[Tensor, "B M D"]) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M M"]]:
         """Mean and Cholesky factor of the covariance."""
         mean, covariance = self.gaussian(x)
@@ -159,17 +166,17 @@ def gaussian_log_prob(
 
 
 class ScaledToDimension(gpytorch.kernels.Kernel):
-    """The kernel `base` on inputs divided by sqrt(D): one lengthscale for any number of input dimensions.
+    """The kernel `base` on inputs divided by a power of D: one lengthscale for any number of input dimensions.
 
-    With lengthscale 1/4 it is the paper's choice of sqrt(D) / 4.
+    With lengthscale 1/4 and the root of D it is the paper's choice of sqrt(D) / 4.
     """
 
-    def __init__(self, base: gpytorch.kernels.Kernel) -> None:
+    def __init__(self, base: gpytorch.kernels.Kernel, *, power: float = 0.5) -> None:
         super().__init__()
-        self.base = base
+        self.base, self.power = base, power
 
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: object) -> Tensor:
-        scale = x1.shape[-1] ** -0.5
+        scale = x1.shape[-1] ** -self.power
         return self.base.forward(x1 * scale, x2 * scale, diag=diag, **params)
 
 

@@ -6,7 +6,7 @@ Draws stand on the first axis; what is said of one value is said of every value 
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from ndp.gp import gaussian_log_prob
@@ -114,7 +114,7 @@ def wasserstein(draws: Float[Tensor, "S *A"], others: Float[Tensor, "T *A"]) -> 
     return (gap.abs() * jumps.diff(dim=-1)).sum(-1)
 
 
-def total_variation(counts: Int[Tensor, "*A K"], others: Int[Tensor, "*A K"]) -> Float[Tensor, "*A"]:
+def total_variation(counts: Num[Tensor, "*A K"], others: Num[Tensor, "*A K"]) -> Float[Tensor, "*A"]:
     """Half the summed difference of two histograms on the same bins, each scaled to sum to one: from 0 to 1."""
     first, second = (values / values.sum(-1, keepdim=True) for values in (counts.double(), others.double()))
     return (first - second).abs().sum(-1) / 2

@@ -20,6 +20,7 @@ from ndp.devices import read_device
 from ndp.diffusion.oracle import GPOracle
 from ndp.gp import GP, ScaledToDimension
 from ndp.gp_mixture import GPMixture, log_normal_lengthscales
+from ndp.joint import JointNDP
 from ndp.process import NDP
 
 OBSERVATION_NOISE = 0.05
@@ -31,6 +32,7 @@ MEDIAN_LENGTHSCALE, LOG_STD_OF_LENGTHSCALE = 0.5, 0.5**0.5
 OPTIMISATION_NOISE = 0.01
 OPTIMISATION_LENGTHSCALE = 0.5
 OPTIMISATION_MEDIAN, OPTIMISATION_LOG_STD = 1.0, 0.7
+MINIMA_LENGTHSCALE = 0.15  # times D: functions on [-1, 1]^D with many minima
 
 
 def matern32(**options: Any) -> gpytorch.kernels.Kernel:
@@ -91,8 +93,11 @@ def models_for(dim: int) -> str:
     return f"{trained}; for any number: {exact}"
 
 
-def load(name: str) -> GP | NDP | NeuralProcess:
-    """A model by its name, from the folder of a run or of saved weights, or from the Hugging Face hub (`owner/name`)."""
+def load(name: str = "universal") -> GP | NDP | JointNDP | NeuralProcess:
+    """A model by its name, from the folder of a run or of saved weights, or from the Hugging Face hub (`owner/name`).
+
+    The default is the one for anybody's data: any function of one to ten inputs, in any units, with unknown noise.
+    """
     family, _, kernel = name.partition("-")
     if family == "gp" and kernel in _KERNELS:
         return regression_gp(kernel)
@@ -105,7 +110,12 @@ def load(name: str) -> GP | NDP | NeuralProcess:
         return read_model(Path(name))
     if name.count("/") == 1 and not name.startswith((".", "/")):
         return read_hub_model(name, {})
-    raise ValueError(f"there is no model and no folder named {name!r}; the models are: {', '.join(names())}")
+    known = f"the models are: {', '.join(names())}"
+    if name == "universal":
+        raise ValueError(
+            f"the universal model's weights do not ship yet; train them with ndp train --prior universal; {known}"
+        )
+    raise ValueError(f"there is no model and no folder named {name!r}; {known}")
 
 
 def export(name: str, folder: Path, *, half: bool) -> int:
@@ -120,8 +130,10 @@ def export(name: str, folder: Path, *, half: bool) -> int:
 
 
 def load_ndp(name: str, device: str = "cpu") -> NDP:
-    """An NDP by its name, on a device."""
+    """An NDP by its name, on a device; of a joint one, the NDP of its values."""
     model = load(name)
+    if isinstance(model, JointNDP):
+        return model.to(read_device(device)).regression
     if isinstance(model, GP):
         raise ValueError(f"{name} is exact; there is nothing to compare it with")
     if not isinstance(model, NDP):
@@ -129,7 +141,7 @@ def load_ndp(name: str, device: str = "cpu") -> NDP:
     return model.to(read_device(device))
 
 
-def prior_of(model: NDP | NeuralProcess) -> str:
+def prior_of(model: NDP | JointNDP | NeuralProcess) -> str:
     """The name of the prior that a model was trained on; empty for a table of functions."""
     return model.about.get("recipe", {}).get("prior", "")
 
@@ -146,6 +158,8 @@ def exact_process(prior: str) -> GP | None:
     """The Gaussian process that a prior is by its name, if it is one."""
     if prior in _KERNELS:
         return regression_gp(prior)
+    if prior == "minima":
+        return minima_gp()
     return optimisation_gp() if prior == "bo-fixed" else None
 
 
@@ -163,6 +177,13 @@ def optimisation_gp() -> GP:
     kernel = matern52()
     kernel.lengthscale = OPTIMISATION_LENGTHSCALE
     return GP(kernel, noise=OPTIMISATION_NOISE)
+
+
+def minima_gp() -> GP:
+    """Functions with many minima, to be found on [-1, 1]^D: Matern-5/2 of lengthscale 0.15 D, noise 0.05."""
+    kernel = matern52()
+    kernel.lengthscale = MINIMA_LENGTHSCALE
+    return GP(ScaledToDimension(kernel, power=1.0), noise=OBSERVATION_NOISE)
 
 
 def marginalised_optimisation_gp(nodes: int = 24) -> GPMixture:

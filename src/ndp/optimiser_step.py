@@ -15,17 +15,21 @@ class StepInputs:
 
     x: Float[Tensor, "B N D"]
     y0: Float[Tensor, "B N P"]
-    level: Float[Tensor, "B N"]
-    eps: Float[Tensor, "B N P"]
-    mask: Bool[Tensor, "B N"]
+    level: Float[Tensor, "B N *V"]  # of the values, or of inputs and values where both are noised
+    eps: Float[Tensor, "B N E"]  # alike
+    mask: Bool[Tensor, "B N"] | None  # none: all points are real
     num_context: int
+    alone: bool = False
+    of_function: Bool[Tensor, "B"] | None = None  # for networks that tell functions from observations
 
-    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        return self.x, self.y0, self.level, self.eps, self.mask
+    def tensors(self) -> tuple[Tensor, ...]:
+        every = self.x, self.y0, self.level, self.eps, self.mask, self.of_function
+        return tuple(t for t in every if t is not None)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "StepInputs":
-        x, y0, level, eps, mask = (change(t) for t in self.tensors())
-        return StepInputs(x, y0, level, eps, mask, self.num_context)
+        x, y0, level, eps = (change(t) for t in (self.x, self.y0, self.level, self.eps))
+        mask, of_function = (None if t is None else change(t) for t in (self.mask, self.of_function))
+        return StepInputs(x, y0, level, eps, mask, self.num_context, self.alone, of_function)
 
 
 class Update:
@@ -52,7 +56,7 @@ class Update:
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self._new_share = torch.zeros((), device=fabric.device)
         self._generator = torch.Generator(fabric.device)
-        self._graphs: dict[tuple[torch.Size, int], tuple[torch.cuda.CUDAGraph, StepInputs, Tensor]] = {}
+        self._graphs: dict[tuple[torch.Size, int, bool], tuple[torch.cuda.CUDAGraph, StepInputs, Tensor]] = {}
 
     def __call__(self, inputs: StepInputs, learning_rate: float, step: int) -> Tensor:
         self._new_share.fill_(1 - min(self._ema, (1 + step) / (10 + step)))
@@ -64,7 +68,7 @@ class Update:
         self._generator.manual_seed(step)
         if not self._on_graph:
             return self._run(inputs)
-        key = inputs.x.shape, inputs.num_context
+        key = inputs.x.shape, inputs.num_context, inputs.alone
         if key not in self._graphs:
             self._graphs[key] = self._capture(inputs)
             self._generator.manual_seed(step)

@@ -202,6 +202,48 @@ def plot_search(
     ax.legend(frameon=False, fontsize=9)
 
 
+def new_mosaic(rows: int, columns: int, *, title: str) -> tuple["Figure", np.ndarray, "Axes"]:
+    """Square panels [rows, columns] for pictures, and beside them one panel for a curve."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(1.25 * columns + 5.0, 1.3 * rows + 0.8), layout="constrained", dpi=160)
+    FigureCanvasAgg(figure)
+    figure.suptitle(title, fontsize=13, fontweight="bold", x=0.01, ha="left")
+    left, right = np.ravel(figure.subfigures(1, 2, width_ratios=(1.25 * columns, 5.0), squeeze=False))
+    panels = left.subplots(rows, columns, squeeze=False)
+    curve = right.subplots()
+    curve.spines[["top", "right"]].set_visible(False)
+    curve.grid(color="#e6e6e6", linewidth=0.6)
+    return figure, panels, curve
+
+
+def plot_picture(ax: "Axes", values: np.ndarray, *, known: np.ndarray | None = None, coloured: bool = False) -> None:
+    """A picture [H W], [H W 1] or [H W 3] of values from 0 to 1; where `known` [H W] is False it is not shown.
+
+    `coloured` shows numbers [H W] by the map of numbers to colours.
+    """
+    shown = np.repeat(values, 3, axis=-1) if values.ndim == 3 and values.shape[-1] == 1 else values
+    if known is not None:
+        unknown = (0.60, 0.72, 0.86)  # of no digit and few faces
+        shown = np.where(known[..., None], shown, unknown)
+    ax.imshow(shown, vmin=0, vmax=1, cmap=NUMBERS if coloured else "gray", interpolation="nearest")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.spines[:].set_color("#c0c0c0")
+
+
+def plot_errors(
+    ax: "Axes", shares: np.ndarray, errors: np.ndarray, spreads: np.ndarray, *, colour: str, label: str
+) -> None:
+    """Errors on a logarithmic axis against shares between 0 and 1, with bars of two standard errors."""
+    ax.errorbar(shares, errors, yerr=2 * spreads, fmt="o-", color=colour, capsize=3, label=label)
+    ax.set_xscale("logit")
+    ax.set_yscale("log")
+    ax.set_xticks(shares, [f"{share:.0%}" for share in shares])
+    ax.minorticks_off()
+
+
 def label_once(figure: "Figure", *axes: "Axes") -> None:
     """One legend below the figure for what is labelled in `axes`, each label once."""
     named: dict[str, Artist] = {}

@@ -27,12 +27,13 @@ from ndp.diffusion import likelihood
 from ndp.diffusion.conditioning import conditional_denoiser
 from ndp.diffusion.levels import log_uniform, noisiest_ratio
 from ndp.diffusion.prediction import Prediction
-from ndp.diffusion.solvers import Solver, dpm_solver, from_noise, half_to_zero, to_zero
+from ndp.diffusion.solvers import LastStep, Solver, dpm_solver, from_noise, half_to_zero, to_zero
 from ndp.randomness import match_moments, noise_from, normal
-from ndp.scaling import Scaling
+from ndp.scaling import ScaledByContext, Scaling, Units, Unscaled
 from ndp.typing import Array, Denoiser, Moments, Network
 
 if TYPE_CHECKING:
+    from ndp.marginals import NDPMarginals
     from ndp.repainting import RePaintPosterior
 
 
@@ -43,8 +44,8 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
     `prediction` says what the network's output means. `noise_floor` is the standard deviation of the observation noise that
     the functions carry (0: none); it decides where the grid of noise levels ends. `input_dims` are the numbers of input
     dimensions that the network was trained for (None: any), `trained_ratios` the range of sigma / alpha it has seen. With a
-    `scaling` the network works in units of its own, and everything here is in the user's. `about` goes with the weights: what
-    the model was trained on, and how it scored.
+    `scaling` the network works in units of its own, fixed ones or those that a context sets, and everything here is in the
+    user's. `about` goes with the weights: what the model was trained on, and how it scored.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
         num_outputs: int = 1,
         input_dims: Sequence[int] | None = None,
         trained_ratios: tuple[float, float] = (0.004, 80.0),
-        scaling: Scaling | None = None,
+        scaling: Scaling | ScaledByContext | None = None,
         about: dict[str, Any] | None = None,
     ) -> None:
         self.network = network
@@ -79,9 +80,8 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
 
     @property
     def _parameter(self) -> Tensor:
-        if isinstance(self.network, nn.Module):
-            return next(self.network.parameters())
-        return torch.zeros((), dtype=torch.float64)  # an oracle
+        weights = self.network.parameters() if isinstance(self.network, nn.Module) else iter(())
+        return next(weights, torch.zeros((), dtype=torch.float64))  # an oracle has none
 
     def sample(
         self,
@@ -122,37 +122,44 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
 
     def _read_context(
         self, x: Array, y: Array, noise: Array | float | None, mask: Array | None
-    ) -> tuple[Context, Form]:
+    ) -> tuple[Context, Form, Units]:
         context, form = read_context(
             x, y, noise, mask, num_outputs=self.num_outputs, input_dims=self.input_dims, device=self.device
         )
-        if self.scaling is None:
-            return context, form
+        units = self._units_of(context)
         scaled = replace(
             context,
-            x=self.scaling.to_model_x(context.x),
-            y=self.scaling.to_model_y(context.y),
-            noise=self.scaling.to_model_noise(context.noise),
+            x=units.to_model_x(context.x),
+            y=units.to_model_y(context.y),
+            noise=units.to_model_noise(context.noise),
         )
-        return scaled, form
+        return scaled, form, units
+
+    def _units_of(self, context: Context) -> Units:
+        if self.scaling is None:
+            return Unscaled()
+        return self.scaling.of(context) if isinstance(self.scaling, ScaledByContext) else self.scaling
 
     def read_targets(
-        self, context: Context, form: Form, x: Array, y: Array
+        self, context: Context, form: Form, units: Units, x: Array, y: Array
     ) -> tuple[Float[Tensor, "B M D"], Float[Tensor, "B M P"]]:
         """Inputs and values of targets that go with a context, checked, in model units."""
         inputs = read_inputs_for(context, x)
         values = read_values(y, "y", inputs, num_outputs=self.num_outputs, batched=form.batched)
-        return self.to_model_units(inputs), values if self.scaling is None else self.scaling.to_model_y(values)
+        return units.to_model_x(inputs), units.to_model_y(values)
 
-    def to_model_units(self, x: Float[Tensor, "B M D"]) -> Float[Tensor, "B M D"]:
-        return x if self.scaling is None else self.scaling.to_model_x(x)
+    def solver_levels(
+        self, num_values: int, steps: int, *, noisiest: float | None = None
+    ) -> tuple[Float[Tensor, "K"], LastStep]:
+        """The grid of a solver on a function of so many values, and its last step.
 
-    def from_model_units(self, y: Float[Tensor, "*S B M P"]) -> Float[Tensor, "*S B M P"]:
-        return y if self.scaling is None else self.scaling.from_model_y(y)
-
-    def log_volume(self, num_points: int) -> float:
-        """What a log-density gains by the change from the model's units to the user's."""
-        return 0.0 if self.scaling is None else self.scaling.log_det(num_points)
+        It starts where training ends at the latest, and ends below the noise floor, where half a step is exact, or near zero.
+        """
+        floor, seen = self.noise_floor, self.trained_ratios
+        smallest, last_step = (floor / 5, half_to_zero) if floor >= 0.01 else (0.002, to_zero)
+        largest = min(noisiest or noisiest_ratio(num_values), seen[1])
+        levels = log_uniform(steps, largest=largest, smallest=max(smallest, seen[0]), dtype=self.dtype)
+        return levels.to(self.device), last_step
 
     def to(self, device: torch.device | str) -> "NDP":
         """The model on another device, in place."""
@@ -190,17 +197,45 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
 
     def _prior(self, x: Array) -> "NDPPosterior":
         inputs = read_inputs(x, input_dims=self.input_dims, device=self.device)
-        return NDPPosterior(self, empty_context(inputs, self.num_outputs), form_of_inputs(x, self.num_outputs))
+        nothing = empty_context(inputs, self.num_outputs)
+        return NDPPosterior(self, nothing, form_of_inputs(x, self.num_outputs), self._units_of(nothing))
 
 
 @final
 class NDPPosterior:
-    """An NDP given a context, which the network sees as points without (or with little) noise."""
+    """An NDP given a context, which the network sees as points without (or with little) noise.
 
-    def __init__(self, ndp: NDP, context: Context, form: Form) -> None:
+    Of a network that tells functions from observations, these are functions, and `observations` is the same posterior of values
+    that would be observed: functions with the noise that the context shows.
+    """
+
+    def __init__(self, ndp: NDP, context: Context, form: Form, units: Units, *, observed: bool = False) -> None:
         self._ndp = ndp
-        self._context = context
+        self._context = context  # in model units
         self._form = form
+        self._units = units
+        self._of_function = bool(getattr(ndp.network, "tells_noise", False)) and not observed
+
+    @property
+    def units(self) -> Units:
+        """The maps between the user's units and those in which solvers work, for whoever watches one."""
+        return self._units
+
+    @property
+    def observations(self) -> "NDPPosterior":
+        """New observations in place of values of the function."""
+        if not getattr(self._ndp.network, "tells_noise", False):
+            raise ValueError(
+                "this model has one kind of values: its functions carry the noise that they are observed with"
+            )
+        return NDPPosterior(self._ndp, self._context, self._form, self._units, observed=True)
+
+    @property
+    def marginals(self) -> "NDPMarginals":
+        """The law of every value by itself, whatever else is asked for."""
+        from ndp.marginals import NDPMarginals
+
+        return NDPMarginals(self._ndp, self._context, self._form, self._units, of_function=self._of_function)
 
     def sample(
         self,
@@ -218,7 +253,7 @@ class NDPPosterior:
         `generator`, or is given as `base_noise`, of the shape of the answer.
         """
         count = check_num_samples(num_samples)
-        inputs = self._ndp.to_model_units(read_inputs_for(self._context, x))
+        inputs = self._units.to_model_x(read_inputs_for(self._context, x))
         shape = (count, *inputs.shape[:2], self._ndp.num_outputs)
         if base_noise is None:
             noise = normal(shape, generator, like=inputs)
@@ -232,7 +267,7 @@ class NDPPosterior:
                 raise ValueError("base_noise holds NaN or infinity")
             noise = noise.reshape(shape)
         with torch.set_grad_enabled(torch.is_grad_enabled() and (inputs.requires_grad or noise.requires_grad)):
-            draws = self._ndp.from_model_units(self._solve(inputs, noise, steps, solver))
+            draws = self._units.from_model_y(self._solve(inputs, noise, steps, solver))
         return self._form.give(draws if num_samples is not None else draws[0])
 
     def moments(self, x: Array, *, num_samples: int = 256, steps: int = 20) -> Moments:
@@ -265,7 +300,7 @@ class NDPPosterior:
         and step. For many values, `probes` random signs estimate it instead, without bias, with an error of about 0.05 nats a
         value over the root of `probes`.
         """
-        inputs, values = self._ndp.read_targets(self._context, self._form, x, y)
+        inputs, values = self._ndp.read_targets(self._context, self._form, self._units, x, y)
         with torch.no_grad():
             log_p = likelihood.log_prob(
                 self._denoiser(inputs),
@@ -274,13 +309,16 @@ class NDPPosterior:
                 divergence=likelihood.make_divergence(probes, noise_from(generator)),
                 with_noise=noise > 0,
             )
-        return self._form.give_per_task(log_p + self._ndp.log_volume(inputs.shape[1]))
+        return self._form.give_per_task(log_p + self._units.log_det(inputs.shape[1]))
 
     def _likelihood_levels(self, num_values: int, steps: int, noise: float) -> Float[Tensor, "K"]:
         if not noise:
             return likelihood.default_levels(num_values, steps)
-        scaling, seen = self._ndp.scaling, self._ndp.trained_ratios[0]
-        finest = noise if scaling is None else scaling.to_model_noise(torch.tensor([[noise]])).item()
+        seen = self._ndp.trained_ratios[0]
+        each = self._units.to_model_noise(self._context.x.new_full((len(self._context.x), 1), noise))
+        finest = each[0, 0].item()
+        if not bool((each == finest).all()):
+            raise ValueError("noise differs between tasks in units of their own; score one task at a time")
         if finest < seen:
             raise ValueError(
                 f"noise of {noise:g} is below the least that this model has seen ({noise * seen / finest:g})"
@@ -289,23 +327,20 @@ class NDPPosterior:
 
     def _denoiser(self, inputs: Float[Tensor, "B M D"]) -> Denoiser:
         ndp = self._ndp
-        return conditional_denoiser(ndp.network, ndp.prediction, self._context, inputs, ndp.dtype)
+        return conditional_denoiser(
+            ndp.network, ndp.prediction, self._context, inputs, ndp.dtype, of_function=self._of_function
+        )
 
     def _solve(self, inputs: Tensor, noise: Tensor, steps: int, solver: Solver) -> Float[Tensor, "S B M P"]:
-        """Noise to functions. The grid ends below the noise floor, where half a step is exact, or near zero."""
-        floor = self._ndp.noise_floor
-        smallest, last_step = (floor / 5, half_to_zero) if floor >= 0.01 else (0.002, to_zero)
-        seen = self._ndp.trained_ratios
-        smallest = max(smallest, seen[0])
-        largest = min(noisiest_ratio(inputs.shape[1] * self._ndp.num_outputs), seen[1])
-        levels = log_uniform(steps, largest=largest, smallest=smallest, dtype=self._ndp.dtype).to(self._ndp.device)
+        """Noise to functions."""
+        levels, last_step = self._ndp.solver_levels(inputs.shape[1] * self._ndp.num_outputs, steps)
         denoise = self._denoiser(inputs)
         start = from_noise(denoise, noise.to(self._ndp.dtype), levels[0])
         return last_step(denoise, solver(denoise, start, levels), levels[-1])
 
     def _balanced_draws(self, x: Array, num_samples: int, steps: int) -> Float[Tensor, "S B M P"]:
-        inputs = self._ndp.to_model_units(read_inputs_for(self._context, x))
+        inputs = self._units.to_model_x(read_inputs_for(self._context, x))
         shape = (check_num_samples(num_samples), *inputs.shape[:2], self._ndp.num_outputs)
         noise = match_moments(normal(shape, torch.Generator().manual_seed(0), like=inputs))
         with torch.no_grad():
-            return self._ndp.from_model_units(self._solve(inputs, noise, steps, dpm_solver))
+            return self._units.from_model_y(self._solve(inputs, noise, steps, dpm_solver))

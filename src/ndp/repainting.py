@@ -22,6 +22,7 @@ from ndp.diffusion.likelihood import Divergence
 from ndp.diffusion.repaint import repaint
 from ndp.diffusion.solvers import Variance
 from ndp.randomness import noise_from
+from ndp.scaling import Units
 from ndp.typing import Array, Moments
 
 if TYPE_CHECKING:
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
 class RePaintPosterior:
     """An NDP given a context by RePaint, the paper's algorithm: `steps * repeats` network calls a draw."""
 
-    def __init__(self, ndp: "NDP", context: Context, form: Form) -> None:
+    def __init__(self, ndp: "NDP", context: Context, form: Form, units: Units) -> None:
         self._ndp = ndp
         self._context = context
         self._form = form
+        self._units = units
 
     def sample(
         self,
@@ -92,7 +94,7 @@ class RePaintPosterior:
 
         RePaint itself has no density. This is that of the exact conditional of the same network's prior.
         """
-        inputs, values = self._ndp.read_targets(self._context, self._form, x, y)
+        inputs, values = self._ndp.read_targets(self._context, self._form, self._units, x, y)
         if bool((self._context.noise > 0).any()):
             raise ValueError("log_prob of a RePaint posterior needs a context observed without extra noise")
         divergence = likelihood.make_divergence(probes, noise_from(generator))
@@ -103,10 +105,10 @@ class RePaintPosterior:
             - self._joint_log_prob(context_x[None], context_y[None], steps, divergence)
             for context_x, context_y, target_x, target_y in self._tasks(inputs, values)
         ]
-        return self._form.give_per_task(torch.cat(per_task) + self._ndp.log_volume(inputs.shape[1]))
+        return self._form.give_per_task(torch.cat(per_task) + self._units.log_det(inputs.shape[1]))
 
     def _inputs(self, x: Array) -> Float[Tensor, "B M D"]:
-        return self._ndp.to_model_units(read_inputs_for(self._context, x))
+        return self._units.to_model_x(read_inputs_for(self._context, x))
 
     def _tasks(self, inputs: Tensor, values: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
         """Context and target of each task, without the points that are masked."""
@@ -148,4 +150,4 @@ class RePaintPosterior:
                 repeats=repeats,
                 variance=variance,
             )
-        return ndp.from_model_units(draws)
+        return self._units.from_model_y(draws)

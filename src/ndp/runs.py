@@ -15,9 +15,12 @@ from ndp import training
 from ndp.baselines.neural_process import NeuralProcess
 from ndp.checkpoint import write_model
 from ndp.devices import read_device
+from ndp.joint import JointNDP
+from ndp.priors.image import IMAGE_SETS
 from ndp.process import NDP
 from ndp.recipes import PRIORS, Recipe, make_model, make_sources, make_validation
 from ndp.run_folder import RunFolder
+from ndp.validation import Validation
 
 
 def train(
@@ -29,7 +32,7 @@ def train(
     save_every: int = 2000,
     validate_every: int = 2000,
     time_limit: float = math.inf,
-) -> tuple[NDP | NeuralProcess, training.Speed]:
+) -> tuple[NDP | JointNDP | NeuralProcess, training.Speed]:
     """Start or resume the run of a folder; the model is saved at its end, and its state on the way."""
     fabric.launch()
     model = make_model(recipe)
@@ -56,6 +59,13 @@ def train(
             if progress.validation is not None:
                 bar.update(task, score=f"{validation.unit} {progress.validation:.4f}")
                 scores[validation.unit] = round(progress.validation, 5)
+                if isinstance(validation, Validation) and len(recipe.dims) > 1:
+                    each = {f"{validation.unit}, D = {dim}": value for dim, value in validation.by_dim.items()}
+                    scores.update({name: round(value, 5) for name, value in each.items()})
+                    console.print(
+                        f"step {progress.step}, {validation.unit}: "
+                        + ", ".join(f"D = {dim} {value:.4f}" for dim, value in validation.by_dim.items())
+                    )
             folder.log(progress.step, progress.loss, progress.learning_rate, progress.seconds, progress.validation)
 
         speed = training.fit(
@@ -73,7 +83,7 @@ def train(
     if fabric.is_global_zero:
         model.about = {
             "trained_on": describe(recipe),
-            "recipe": recipe.as_dict(),
+            "recipe": recipe.as_dict() | {"data_dir": Path(recipe.data_dir).name},  # not where it was on this machine
             "minutes": round(folder.seconds() / 60, 2),
             "speed": {name: round(value, 3) for name, value in asdict(speed).items()},
             "scores": scores,
@@ -131,5 +141,7 @@ def describe(recipe: Recipe) -> str:
     """What a model was trained on, in words."""
     if recipe.data:
         return f"functions of {Path(recipe.data).name}"
+    if recipe.of_images:
+        return f"{IMAGE_SETS[recipe.prior].title}; x in [-2, 2]^2"
     spec = PRIORS[recipe.prior]
-    return f"{spec.title}; x in [{spec.low:g}, {spec.high:g}]"
+    return f"{spec.title}; {spec.domain}"

@@ -1,12 +1,30 @@
-"""From a user's units to those a model was trained in, and back."""
+"""From a user's units to those a model was trained in, and back: fixed ones, or those that a context itself sets."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, final
+from typing import Any, Protocol, final, runtime_checkable
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
+
+from ndp.arrays import Context
+
+
+@runtime_checkable
+class Units(Protocol):
+    """The maps between a user's units and a model's."""
+
+    def to_model_x(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]: ...
+
+    def to_model_y(self, y: Float[Tensor, "B N P"]) -> Float[Tensor, "B N P"]: ...
+
+    def from_model_y(self, y: Float[Tensor, "*S B N P"]) -> Float[Tensor, "*S B N P"]: ...
+
+    def to_model_noise(self, noise: Float[Tensor, "B C"]) -> Float[Tensor, "B C"]: ...
+
+    def log_det(self, num_points: int) -> float | Float[Tensor, "B"]: ...
 
 
 @final
@@ -78,6 +96,100 @@ class Scaling:
         if sorted(values) != sorted(names):
             raise ValueError(f"a scaling has {', '.join(names)}, and not: {', '.join(map(str, values)) or 'nothing'}")
         return Scaling(**{name: _numbers(name, values[name]) for name in names})
+
+
+@final
+class Unscaled:
+    """The user's units are the model's."""
+
+    def to_model_x(self, x: Float[Tensor, "*S D"]) -> Float[Tensor, "*S D"]:
+        return x
+
+    def to_model_y(self, y: Float[Tensor, "*S P"]) -> Float[Tensor, "*S P"]:
+        return y
+
+    def from_model_y(self, y: Float[Tensor, "*S P"]) -> Float[Tensor, "*S P"]:
+        return y
+
+    def to_model_noise(self, noise: Float[Tensor, "B C"]) -> Float[Tensor, "B C"]:
+        return noise
+
+    def log_det(self, num_points: int) -> float:
+        return 0.0
+
+
+@final
+@dataclass(frozen=True)
+class ScaledByContext:
+    """A context sets its own units: every input and every output has mean 0 and a spread of about 1 over it.
+
+    So an answer follows any affine change of the targets, and of each input, exactly. Where there is no spread to go by, a
+    constant input is in the user's unit about its value, a constant output in units of its own size; with nothing observed all
+    is in the user's units.
+    """
+
+    def of(self, context: Context) -> "TaskUnits":
+        x_shift, x_spread = centre_and_spread(context.x, context.mask)
+        y_shift, y_spread = centre_and_spread(context.y, context.mask)
+        size = torch.where(y_shift == 0, torch.ones_like(y_shift), y_shift.abs())
+        return TaskUnits(
+            x_shift, torch.where(x_spread > 0, x_spread, 1.0), y_shift, torch.where(y_spread > 0, y_spread, size)
+        )
+
+    def as_dict(self) -> dict[str, str]:
+        return {"by": "context"}
+
+
+@final
+@dataclass(frozen=True)
+class TaskUnits:
+    """Affine maps of their own for every task. Values come back in float64: a large offset must not cost digits."""
+
+    x_shift: Float[Tensor, "B 1 D"]
+    x_scale: Float[Tensor, "B 1 D"]
+    y_shift: Float[Tensor, "B 1 P"]
+    y_scale: Float[Tensor, "B 1 P"]
+
+    def to_model_x(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
+        return (x - self.x_shift) / self.x_scale
+
+    def to_model_y(self, y: Float[Tensor, "B N P"]) -> Float[Tensor, "B N P"]:
+        return (y - self.y_shift) / self.y_scale
+
+    def from_model_y(self, y: Float[Tensor, "*S B N P"]) -> Float[Tensor, "*S B N P"]:
+        return y.double() * self.y_scale + self.y_shift
+
+    def to_model_noise(self, noise: Float[Tensor, "B C"]) -> Float[Tensor, "B C"]:
+        if self.y_scale.shape[-1] > 1:
+            raise ValueError("noise is one number a point, and every output has a scale of its own")
+        return noise / self.y_scale[..., 0]
+
+    def log_det(self, num_points: int) -> Float[Tensor, "B"]:
+        return -num_points * self.y_scale.log().sum((-2, -1))
+
+
+def centre_and_spread(
+    values: Float[Tensor, "B N K"], mask: Bool[Tensor, "B N"]
+) -> tuple[Float[Tensor, "B 1 K"], Float[Tensor, "B 1 K"]]:
+    """Mean and spread over the real points of every task; a spread is 0 where there is none, or nothing but rounding.
+
+    The spread of n points is 1 + 3 / (n - 1)^(3/2) times their standard deviation: two or three that happen to lie together say
+    little of how far others are, and without the factor values in this unit would have no variance.
+    """
+    real = mask[..., None]
+    count = real.sum(1, keepdim=True).clamp(min=1)
+    few = 1 + 3 / (count - 1).clamp(min=1) ** 1.5
+    centre = values.masked_fill(~real, 0.0).sum(1, keepdim=True) / count
+    away = (values - centre).masked_fill(~real, 0.0)
+    spread = (away.square().sum(1, keepdim=True) / count).sqrt()
+    return centre, torch.where(spread > 1e-12 * centre.abs(), few * spread, 0.0)
+
+
+def read_units(values: Mapping[str, Any] | None) -> Scaling | ScaledByContext | None:
+    """What a model's configuration says of its units."""
+    if values is None:
+        return None
+    return ScaledByContext() if values == ScaledByContext().as_dict() else Scaling.from_dict(values)
 
 
 _MEANING = {"x": "input dimension", "y": "output"}

@@ -22,12 +22,14 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from ndp.baselines.neural_process import NeuralProcess
+from ndp.diffusion.joint_objective import joint_denoising_loss, noise_one_or_both
 from ndp.diffusion.levels import cosine
-from ndp.diffusion.objective import denoising_loss, draw_levels, draw_levels_from, hold_context
+from ndp.diffusion.objective import denoising_loss, draw_levels, draw_levels_from, hold_context, hold_known
+from ndp.joint import JointNDP
 from ndp.optimiser_step import StepInputs, Update
 from ndp.priors.source import Source
 from ndp.process import NDP
-from ndp.recipes import Recipe
+from ndp.recipes import JOINT_MODEL, Recipe
 from ndp.run_folder import RunFolder, TrainingState
 
 CHUNK = 32  # steps whose functions are drawn together: one large batched Cholesky instead of many small ones
@@ -55,7 +57,7 @@ class Speed:
 
 
 def fit(
-    model: NDP | NeuralProcess,
+    model: NDP | JointNDP | NeuralProcess,
     sources: list[Source],
     recipe: Recipe,
     *,
@@ -97,9 +99,13 @@ def fit(
         start = _restore(state, raw, optimizer, average)
     loss_of: Callable[[StepInputs, torch.Generator], Tensor]
     if not isinstance(model, NeuralProcess):
-        compiled: Any = torch.compile(raw, dynamic=False) if on_graph else raw
+        compiled: Any = raw
+        if on_graph:  # every source has a shape of its own, and is compiled for it
+            limit = torch._dynamo.config.recompile_limit
+            torch._dynamo.config.recompile_limit = max(limit, len(sources) + 1)
+            compiled = torch.compile(raw, dynamic=False)
         network, optimizer = fabric.setup(compiled, optimizer)
-        loss_of = partial(_denoising_loss, network, recipe)
+        loss_of = partial(_joint_loss if isinstance(model, JointNDP) else _denoising_loss, network, recipe)
     else:
         loss_of, optimizer = partial(model.loss, raw), fabric.setup_optimizers(optimizer)  # type: ignore[assignment]
     update = Update(loss_of, optimizer, average, fabric, ema=recipe.ema, clip=recipe.clip, on_graph=on_graph)
@@ -170,9 +176,25 @@ def _interrupts_between_steps() -> Iterator[Callable[[], bool]]:
 def _denoising_loss(network: Any, recipe: Recipe, inputs: StepInputs, generator: torch.Generator) -> Float[Tensor, "B"]:
     return denoising_loss(
         network,
+        inputs.x,
+        inputs.y0,
+        inputs.level,
+        inputs.eps,
+        mask=inputs.mask,
+        of_function=inputs.of_function,
+        num_context=inputs.num_context,
+        prediction=recipe.prediction,
+        error=recipe.error,
+    )
+
+
+def _joint_loss(network: Any, recipe: Recipe, inputs: StepInputs, generator: torch.Generator) -> Float[Tensor, "B"]:
+    return joint_denoising_loss(
+        network,
         *inputs.tensors()[:4],
         mask=inputs.mask,
         num_context=inputs.num_context,
+        alone=inputs.alone,
         prediction=recipe.prediction,
         error=recipe.error,
     )
@@ -192,14 +214,22 @@ class _Drawing:
         batch = self._sources[number % len(self._sources)].draw(CHUNK * recipe.batch, generator=generator)
         if not recipe.use_context:
             batch = batch.without_context()
-        x, y, mask, num_context = batch.x, batch.y, batch.mask, batch.num_context
+        x, y, num_context = batch.x, batch.y, batch.num_context
         if self._schedule is None:
-            level = draw_levels(CHUNK * recipe.batch, groups=CHUNK, generator=generator)
+            level = draw_levels(CHUNK * recipe.batch, groups=CHUNK, generator=generator, law=recipe.level_law)
         else:
             level = draw_levels_from(self._schedule, CHUNK * recipe.batch, generator=generator)
-        levels = hold_context(level, x.shape[1], num_context, generator=generator, noisy_share=recipe.noisy_share)
-        eps = torch.randn(y.shape, generator=generator, device=generator.device)
-        everything = StepInputs(x.float(), y.float(), levels.float(), eps, mask, num_context)
+        if batch.known is None:
+            levels = hold_context(level, x.shape[1], num_context, generator=generator, noisy_share=recipe.noisy_share)
+        else:
+            levels = hold_known(level, batch.known)
+        noised = y.shape[-1]
+        if recipe.model == JOINT_MODEL:
+            levels = noise_one_or_both(levels, num_context, generator=generator, together=recipe.together)
+            noised += x.shape[-1]
+        eps = torch.randn((*y.shape[:2], noised), generator=generator, device=generator.device)
+        values = x.float(), y.float(), levels.float(), eps
+        everything = StepInputs(*values, batch.mask_if_needed, num_context, batch.alone, batch.of_function)
         for index in range(skip, CHUNK):
             rows = slice(index * recipe.batch, (index + 1) * recipe.batch)
             yield everything.map(itemgetter(rows))

@@ -66,11 +66,55 @@ class ContextEncoder(Protocol):
         level: Float[Tensor, "B C"],
         mask: Bool[Tensor, "B C"] | None,
         x_target: Float[Tensor, "B M D"],
+        *,
+        of_function: bool = False,
+        alone: bool = False,
     ) -> Any: ...
 
     def decode(
         self, y_t: Float[Tensor, "R M P"], level: Float[Tensor, ""], encoding: Any
     ) -> Float[Tensor, "R M P"]: ...
+
+
+@runtime_checkable
+class JointNetwork(Protocol):
+    """Maps noised inputs and noised values, each with a level of its own at every point, to a prediction of either.
+
+    The context reads from itself only, so that it can be encoded once. Targets see it and each other or, `alone`, it and
+    themselves: as many questions, answered in one pass.
+    """
+
+    def __call__(
+        self,
+        x_t: Float[Tensor, "B N D"],
+        y_t: Float[Tensor, "B N P"],
+        level_x: Float[Tensor, "B N"],
+        level_y: Float[Tensor, "B N"],
+        mask: Bool[Tensor, "B N"] | None = None,
+        *,
+        num_context: int = 0,
+        alone: bool = False,
+    ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B N P"]]: ...
+
+    def encode(
+        self,
+        x: Float[Tensor, "B C D"],
+        y: Float[Tensor, "B C P"],
+        level_x: Float[Tensor, "B C"],
+        level_y: Float[Tensor, "B C"],
+        mask: Bool[Tensor, "B C"] | None,
+    ) -> Any: ...
+
+    def decode(
+        self,
+        x_t: Float[Tensor, "Q M D"],
+        y_t: Float[Tensor, "R M P"],
+        level_x: Float[Tensor, ""],
+        level_y: Float[Tensor, ""],
+        encoding: Any,
+        *,
+        alone: bool = False,
+    ) -> tuple[Float[Tensor, "R M D"], Float[Tensor, "R M P"]]: ...
 
 
 @runtime_checkable

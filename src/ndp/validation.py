@@ -6,13 +6,13 @@ training loss, on fixed functions, levels and noise.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from ndp.diffusion.levels import alpha, level_of_ratio, sigma
-from ndp.diffusion.objective import Error, denoising_loss, draw_levels, hold_context
+from ndp.diffusion.objective import LEVEL_LAW, Error, denoising_loss, draw_levels, hold_context, hold_known
 from ndp.diffusion.oracle import GPOracle
 from ndp.diffusion.prediction import Prediction
 from ndp.gp import GP
@@ -31,7 +31,9 @@ class Validation:
     error: Error
     exact: GP | None
     ratios: tuple[float, float]
+    law: tuple[float, float] = LEVEL_LAW
     levels: int = 12
+    by_dim: dict[int, float] = field(default_factory=dict)  # the last score, at each number of input dimensions
 
     @staticmethod
     def of(
@@ -43,6 +45,7 @@ class Validation:
         use_context: bool,
         exact: GP | None,
         ratios: tuple[float, float],
+        law: tuple[float, float] = LEVEL_LAW,
         tasks: int = 16,
     ) -> "Validation":
         """The same tasks at every call; `exact` is the process that they are draws of, where it is known."""
@@ -50,7 +53,7 @@ class Validation:
         drawn = (source.draw(tasks, generator=generator) for source in sources)
         used = (batch if use_context else batch.without_context() for batch in drawn)
         kept = tuple(replace(batch, x=batch.x.float(), y=batch.y.float()) for batch in used)
-        return Validation(kept, prediction, error, None if exact is None else exact.to(device), ratios)
+        return Validation(kept, prediction, error, None if exact is None else exact.to(device), ratios, law)
 
     @property
     def unit(self) -> str:
@@ -59,7 +62,12 @@ class Validation:
     @torch.no_grad()
     def __call__(self, network: Network) -> float:
         score = self._held_out_loss if self.exact is None else self._nats_lost
-        return sum(score(network, batch) for batch in self.tasks) / len(self.tasks)
+        found: dict[int, list[float]] = {}
+        for batch in self.tasks:
+            found.setdefault(batch.x.shape[-1], []).append(score(network, batch))
+        self.by_dim.update({dim: sum(each) / len(each) for dim, each in found.items()})
+        every = [value for each in found.values() for value in each]
+        return sum(every) / len(every)
 
     def _nats_lost(self, network: Network, batch: Batch) -> float:
         assert self.exact is not None
@@ -88,8 +96,12 @@ class Validation:
 
     def _held_out_loss(self, network: Network, batch: Batch) -> float:
         generator = torch.Generator(batch.x.device).manual_seed(0)
-        level = draw_levels(len(batch.x), generator=generator, smallest=self.ratios[0], largest=self.ratios[1])
-        levels = hold_context(level, batch.x.shape[1], batch.num_context, generator=generator).float()
+        smallest, largest = self.ratios
+        level = draw_levels(len(batch.x), generator=generator, law=self.law, smallest=smallest, largest=largest)
+        if batch.known is None:
+            levels = hold_context(level, batch.x.shape[1], batch.num_context, generator=generator).float()
+        else:
+            levels = hold_known(level, batch.known).float()
         eps = torch.randn(batch.y.shape, generator=generator, device=batch.x.device)
         return (
             denoising_loss(
@@ -99,7 +111,8 @@ class Validation:
                 levels,
                 eps,
                 num_context=batch.num_context,
-                mask=batch.mask,
+                mask=batch.mask_if_needed,
+                of_function=batch.of_function,
                 prediction=self.prediction,
                 error=self.error,
             )

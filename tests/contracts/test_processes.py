@@ -12,8 +12,10 @@ from torch import Tensor
 
 import ndp
 from ndp.diffusion.solvers import ancestral
+from ndp.joint import JointNDP
 from ndp.models import marginalised_gp
 from ndp.networks.bidimensional import BiDimensionalAttention
+from ndp.networks.joint import JointAttention
 from ndp.randomness import noise_from
 
 
@@ -23,6 +25,14 @@ def small_network(dtype: torch.dtype, **options: Any) -> ndp.NDP:
     network = BiDimensionalAttention(width=16, heads=2, blocks=2, level_width=8, **options).to(dtype)
     torch.nn.init.normal_(network.out.weight, std=0.1)
     return ndp.NDP(network.requires_grad_(False), noise_floor=0.05)
+
+
+def small_joint_network() -> JointNDP:
+    """The same of inputs and outputs, whose values at known inputs must keep the contract."""
+    torch.manual_seed(0)
+    network = JointAttention(width=8, heads=2, blocks=2, level_width=8, scouts=3).double()
+    torch.nn.init.normal_(network.out.weight, std=0.1)
+    return JointNDP(network.requires_grad_(False), noise_floor=0.05)
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,7 @@ def cases() -> dict[str, Case]:
     gp, oracle = ndp.load("gp-matern52"), ndp.load("oracle-matern52")
     mixture, _ = marginalised_gp(nodes=5)
     rotary = small_network(torch.float64)
+    joint = small_joint_network()
     raw = small_network(torch.float64, attention="per_dimension", inputs="raw")
     quick = {"steps": 6}
     return {
@@ -49,6 +60,7 @@ def cases() -> dict[str, Case]:
         "oracle": Case(oracle, oracle.condition, quick),
         "oracle-repaint": Case(oracle, oracle.repaint, {"steps": 6, "repeats": 2}),
         "network": Case(rotary, rotary.condition, quick),
+        "joint": Case(joint, joint.condition, quick),
         "network-heun": Case(rotary, rotary.condition, {**quick, "solver": ndp.heun}),
         "network-ddim": Case(raw, raw.condition, {**quick, "solver": ndp.ddim}),
         "network-repaint": Case(raw, raw.repaint, {"steps": 6, "repeats": 2}),

@@ -192,3 +192,41 @@ def test_attention_written_out_for_the_cpu_is_the_fused_one(attention, monkeypat
         written_out = net(x, y_t, level)
         monkeypatch.setattr("ndp.networks.attention.LOGITS_IN_CACHE", 0)
         torch.testing.assert_close(net(x, y_t, level), written_out, rtol=1e-10, atol=1e-10)
+
+
+@every_form
+@pytest.mark.parametrize("masked", [False, True])
+def test_targets_asked_for_alone_are_those_of_one_call_each(attention, inputs, masked: bool) -> None:
+    net = network(attention, inputs, context=ContextAttention.SEPARATE)
+    x, y, level, mask = random_points(1, 9, 3)
+    known, seen = 5, mask[:, :5] if masked else None
+    draws = torch.randn(3 * 2, 4, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    noise_level = torch.tensor(-1.0, dtype=torch.float64)
+    context = x[:, :known], y[:, :known], level[:, :known], seen
+    together = net.decode(draws, noise_level, net.encode(*context, x[:, known:], alone=True))
+    one_by_one = [
+        net.decode(draws[:, i : i + 1], noise_level, net.encode(*context, x[:, known + i : known + i + 1]))
+        for i in range(4)
+    ]
+    torch.testing.assert_close(together, torch.cat(one_by_one, dim=1))
+
+
+def test_functions_and_observations_differ_at_the_targets_only_and_only_where_the_network_tells_them() -> None:
+    torch.manual_seed(0)
+    net = BiDimensionalAttention(width=16, heads=2, blocks=2, level_width=8, tells_noise=True).double()
+    torch.nn.init.normal_(net.out.weight)
+    net.requires_grad_(False)
+    x, y, level, mask = random_points(1, 9, 2)
+    marked = torch.tensor([True, False])
+    plain, told = net(x, y, level, mask, num_context=5), net(x, y, level, mask, num_context=5, of_function=marked)
+    assert torch.equal(plain[1], told[1])
+    assert torch.equal(plain[0, :5], told[0, :5])
+    assert not torch.equal(plain[0, 5:], told[0, 5:])
+    shared = level[:1, :1].expand(2, 4)
+    levels = torch.cat([level[:, :5], shared], dim=1)
+    encoding = net.encode(x[:, :5], y[:, :5], level[:, :5], mask[:, :5], x[:, 5:], of_function=True)
+    everything = torch.cat([mask[:, :5], torch.ones(2, 4, dtype=torch.bool)], dim=1)
+    direct = net(x, y, levels, everything, num_context=5, of_function=torch.ones(2, dtype=torch.bool))[:, 5:]
+    torch.testing.assert_close(net.decode(y[:, 5:], shared[0, 0], encoding), direct)
+    with pytest.raises(ValueError, match="does not tell functions from observations"):
+        network(PointAttention.SUMMED, Inputs.ROTARY)(x, y, level, mask, of_function=marked)

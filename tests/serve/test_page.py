@@ -215,7 +215,9 @@ def test_the_denoising_can_be_watched(visit: Visit) -> None:
 
 def test_the_python_gives_the_numbers_on_the_screen(visit: Visit) -> None:
     visit.idle()
-    assert visit.page.get_attribute("#posterior .marginal .curve", "d"), "at rest there is the exact density of the slice"
+    assert visit.page.get_attribute("#posterior .marginal .curve", "d"), (
+        "at rest there is the exact density of the slice"
+    )
     visit.page.click("#python")
     visit.status("Copied")
     code = visit.page.evaluate("navigator.clipboard.readText()")

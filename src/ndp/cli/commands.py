@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ndp.cli.common import read_dims, require, told_plainly
+from ndp.cli.common import read_dims, told_plainly
 from ndp.cli.reproduce import reproduce
 
 app = typer.Typer(
@@ -80,40 +80,58 @@ def sample(
 
 
 @app.command()
-def serve(
-    host: Annotated[str, typer.Option(help="Address to listen at. The default is reached from this machine only.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen at.")] = 8000,
-    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+def complete(
+    image: Annotated[Path, typer.Argument(help="A picture. Its middle square is taken, at the size of the model.")],
+    mask: Annotated[
+        str,
+        typer.Option(help="What is known: upper, lower, left, right, random:0.1, or a picture that is white there."),
+    ] = "upper",
+    model: Annotated[str, typer.Option(help="Name or folder of a model of images. Default: by the colours.")] = "",
+    draws: Annotated[int, typer.Option(min=1, help="Completions to draw.")] = 6,
+    steps: Annotated[int, typer.Option(min=1, help="Network calls a draw.")] = 20,
+    size: Annotated[
+        int, typer.Option(min=0, help="Pixels of a side. Default: those that the model was trained on.")
+    ] = 0,
+    out: Annotated[Path, typer.Option(help="Picture to write: what is known, and the completions.")] = Path("out.png"),
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the draws.")] = 0,
 ) -> None:
-    """The playground: click points on a page, see functions appear. Ctrl-C ends it."""
+    """Complete a picture of your own from some of its pixels."""
     from rich.console import Console
+    from rich.markup import escape
 
     console = Console()
-    with told_plainly():
-        with console.status("Importing torch"):
-            require("fastapi", "uvicorn", extra="serve")
-            from ndp.serve import server
+    with told_plainly(), console.status("Importing torch") as status:
+        from ndp.completing import complete_to_file
 
-            server.check_free(host, port)
-            made = server.make_server(host=host, port=port)
-        console.print(f"The playground is at [bold]{server.address(host, port)}[/]; Ctrl-C ends it.", soft_wrap=True)
-        server.run(made, host=host, port=port, open_page=open_page)
+        status.update(f"Drawing {draws} completions")
+        complete_to_file(image, mask, out, model=model, draws=draws, steps=steps, size=size or None, seed=seed)
+    console.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
 
 
 @app.command()
 def train(
     prior: Annotated[
-        str, typer.Option(help="Prior to learn: se, matern52, matern32-marginal, step, sawtooth, mixture.")
+        str,
+        typer.Option(
+            help="Prior to learn: se, matern52, matern32-marginal, step, minima, sawtooth, mixture, universal; or mnist, "
+            "celeba32."
+        ),
     ] = "",
     model: Annotated[
-        str, typer.Option(help="What to train: ndp; or to compare with it ndp-paper, gnp, convcnp, convnp, anp, np.")
+        str,
+        typer.Option(
+            help="What to train: ndp, or joint for inputs too; or to compare with them ndp-paper, joint-paper, gnp, "
+            "convcnp, convnp, anp, np."
+        ),
     ] = "",
     data: Annotated[
         Path | None,
         typer.Option(help="Table of your own functions instead: CSV, Parquet or NPZ with task, x1 to xD, y."),
     ] = None,
+    data_dir: Annotated[
+        str,
+        typer.Option(help="Pictures of mnist or celeba32: a folder, an NPZ file, or a name for Hugging Face datasets."),
+    ] = "",
     dim: Annotated[str, typer.Option(help="Input dimensions to train at, such as 2 or 1,2,3.")] = "",
     config: Annotated[Path | None, typer.Option(help="TOML file with settings of a recipe; options here win.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
@@ -144,6 +162,7 @@ def train(
             "model": model or None,
             "prior": prior or None,
             "data": str(data) if data else None,
+            "data_dir": data_dir or None,
             "dims": read_dims(dim),
             "steps": steps,
             "batch": batch,

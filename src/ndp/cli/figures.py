@@ -137,6 +137,88 @@ def illustration(
 
 
 @reproduce.command()
+def images(
+    image_set: Annotated[str, typer.Option("--set", help="Sets of pictures, with commas.")] = "mnist,celeba32",
+    data_dir: Annotated[
+        str, typer.Option(help="Folder of the pictures, or of folders named mnist and celeba32; see ndp train.")
+    ] = "",
+    model: Annotated[str, typer.Option(help="Name or folder of a model of one set. Default: the shipped ones.")] = "",
+    paper: Annotated[str, typer.Option(help="Folder of a model trained by the paper's recipe, for its row.")] = "",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = Path("results"),
+) -> None:
+    """Pictures completed from some of their pixels: draws, errors against the share that is known, likelihood."""
+    chosen = image_set.split(",")
+    with told_plainly():
+        from ndp.experiments import images_report
+        from ndp.priors.image import IMAGE_SETS
+
+        for name in chosen:
+            if name not in IMAGE_SETS:
+                raise ValueError(f"there is no set of pictures named {name!r}; there are: {', '.join(IMAGE_SETS)}")
+        if len(chosen) > 1 and (model or paper):
+            raise ValueError("--model and --paper are of one set of pictures: name it with --set")
+    for name in chosen:
+        if words := images_report.why_skipped(name, model):
+            typer.echo(words)
+            continue
+
+        def run(tell: "Tell", name: str = name) -> "Report":
+            return images_report.reproduce(
+                name, data_dir=data_dir, model=model, paper=paper, quick=quick, device=device, tell=tell
+            )
+
+        present(out, run)
+
+
+@reproduce.command("image-scaling")
+def image_scaling(
+    quick: Annotated[bool, typer.Option(help="Up to 4,096 points only.")] = False,
+    device: Device = "auto",
+    out: Annotated[Path, typer.Option(help="Where to write the numbers.")] = Path("results/image-scaling.json"),
+) -> None:
+    """Time and memory of the image network from 256 to 16,384 points, and images a second in training."""
+    import json
+    from dataclasses import asdict
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from ndp.files import whole_file
+
+    console = Console()
+    table = Table("points", box=None, header_style="bold")
+    for heading in ("seconds, forward and backward", "megabytes"):
+        table.add_column(heading, justify="right")
+    with told_plainly():
+        with console.status("Importing torch") as status:
+            from ndp.devices import read_device
+            from ndp.experiments import image_scaling as scaling
+
+            on_gpu = read_device(device).type == "cuda"
+            costs = []
+            for cost in scaling.measure(device, scaling.POINTS[:3] if quick else scaling.POINTS):
+                costs.append(cost)
+                table.add_row(f"{cost.points:,}", f"{cost.seconds:.4f}", f"{cost.megabytes:.1f}")
+                status.update(f"{cost.points:,} points: {cost.seconds:.2f} s")
+            status.update("Training steps")
+            speed = scaling.images_a_second(device, batch=256 if on_gpu else 2)
+        power = scaling.growth(costs)
+        with whole_file(out) as temporary:
+            numbers = {"costs": [asdict(cost) for cost in costs], "growth": power, "images_a_second": speed}
+            temporary.write_text(json.dumps(numbers, indent=1) + "\n")
+    console.print(table)
+    linear = "met" if power <= scaling.GROWTH else "NOT met"
+    fast = ("met" if speed >= scaling.IMAGES_A_SECOND else "NOT met") if on_gpu else "asked of a GPU"
+    console.print(f"Memory grows with power {power:.2f} of the points (at most {scaling.GROWTH}): {linear}")
+    console.print(
+        f"{speed:,.0f} images of 784 points a second in training (at least {scaling.IMAGES_A_SECOND:,}): {fast}"
+    )
+    console.print(f"Numbers: [bold]{out}[/]")
+
+
+@reproduce.command()
 def bayesopt(
     models: Annotated[
         Path, typer.Option(help="Folder of trained models, named like anp-bo-marginal-3; the NDPs that ship need none.")
@@ -168,5 +250,40 @@ def bayesopt(
             device=device,
             tell=tell,
         )
+
+    present(out, run)
+
+
+@reproduce.command("global-optimisation")
+def global_optimisation(
+    model: Annotated[str, typer.Option(help="Name or folder of a joint model of one input.")] = "joint",
+    paper: Annotated[str, typer.Option(help="Folder of another, trained as in the paper, for RePaint.")] = "",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = Path("results"),
+) -> None:
+    """Minima by asking where they are: the law of x* given y*, and how many evaluations a search takes."""
+
+    def run(tell: "Tell") -> "Report":
+        from ndp.experiments import global_optimisation_report
+
+        return global_optimisation_report.reproduce(model, paper=paper, quick=quick, device=device, tell=tell)
+
+    present(out, run)
+
+
+@reproduce.command()
+def universal(
+    model: Annotated[str, typer.Option(help="Name or folder of a universal model.")] = "universal",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = Path("results"),
+) -> None:
+    """The universal model against fitted GPs and a random forest, on real tables, held-out functions and the clock."""
+
+    def run(tell: "Tell") -> "Report":
+        from ndp.experiments import universal_report
+
+        return universal_report.reproduce(model, quick=quick, device=device, tell=tell)
 
     present(out, run)

@@ -1,4 +1,4 @@
-"""`ndp reproduce playground-...`: the measurements of the playground."""
+"""`ndp serve`, the playground, and `ndp reproduce playground-...`, its measurements."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,32 @@ from typing import Annotated
 
 import typer
 
+from ndp.cli.commands import app
 from ndp.cli.common import require, told_plainly
 from ndp.cli.reproduce import reproduce
+
+
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen at. The default is reached from this machine only.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen at.")] = 8000,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+) -> None:
+    """The playground: click points on a page, see functions appear. Ctrl-C ends it."""
+    from rich.console import Console
+
+    console = Console()
+    with told_plainly():
+        with console.status("Importing torch"):
+            require("fastapi", "uvicorn", extra="serve")
+            from ndp.serve import server
+
+            server.check_free(host, port)
+            made = server.make_server(host=host, port=port)
+        console.print(f"The playground is at [bold]{server.address(host, port)}[/]; Ctrl-C ends it.", soft_wrap=True)
+        server.run(made, host=host, port=port, open_page=open_page)
 
 
 @reproduce.command("playground-speed")

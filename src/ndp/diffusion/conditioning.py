@@ -22,20 +22,33 @@ TOKENS_PER_CALL = {"cpu": 2**15, "cuda": 2**20}
 
 
 def conditional_denoiser(
-    network: Network, prediction: Prediction, context: Context, x: Float[Tensor, "B M D"], dtype: torch.dtype
+    network: Network,
+    prediction: Prediction,
+    context: Context,
+    x: Float[Tensor, "B M D"],
+    dtype: torch.dtype,
+    *,
+    of_function: bool = False,
+    alone: bool = False,
 ) -> Denoiser:
     """E[y0 | y_t, context] of the targets at `x`: amortised conditioning.
 
-    A network that can encode a context does so here, once for all draws and all steps of a solver.
+    A network that can encode a context does so here, once for all draws and all steps of a solver. `of_function` asks a network
+    that tells them from observations for values of the function; with `alone` every target is denoised by itself, given the
+    context and none of the others.
     """
+    encodes = isinstance(network, ContextEncoder) and network.encodes_context
+    if alone and not encodes:
+        return _one_task_a_target(network, prediction, context, x, dtype)
     level_context = level_of_ratio(context.noise).to(dtype)
     y_context = alpha(level_context)[..., None] * context.y.to(dtype)
-    x_context, x = _centred(network, context, x, dtype)
+    x_context, x = _centred(network, context, x, dtype, alone=alone)
     num_context = x_context.shape[1]
     mask = None if bool(context.mask.all()) else context.mask
 
-    if isinstance(network, ContextEncoder) and network.encodes_context:
-        encoding = network.encode(x_context, y_context, level_context, mask, x)
+    if encodes:
+        assert isinstance(network, ContextEncoder)
+        encoding = network.encode(x_context, y_context, level_context, mask, x, of_function=of_function, alone=alone)
 
         def denoise_encoded(y_t: Float[Tensor, "*S B M P"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B M P"]:
             def call(y_rows: Tensor, repeat: Callable[[Tensor], Tensor]) -> Tensor:
@@ -53,6 +66,21 @@ def conditional_denoiser(
         y_all = torch.cat([y_context.expand(*y_t.shape[:-2], *y_context.shape[-2:]), y_t], dim=-2)
         levels = torch.cat([level_context, level.to(dtype).expand(x.shape[:2])], dim=-1)
         return _call(network, prediction, x_all, y_all, levels, mask_all, num_context)[..., num_context:, :]
+
+    return denoise
+
+
+def _one_task_a_target(
+    network: Network, prediction: Prediction, context: Context, x: Float[Tensor, "B M D"], dtype: torch.dtype
+) -> Denoiser:
+    points = x.shape[1]
+    repeated = Context(
+        *(t.repeat_interleave(points, dim=0) for t in (context.x, context.y, context.noise, context.mask))
+    )
+    denoise_each = conditional_denoiser(network, prediction, repeated, x.flatten(0, 1)[:, None], dtype)
+
+    def denoise(y_t: Float[Tensor, "*S B M P"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B M P"]:
+        return denoise_each(y_t.flatten(-3, -2)[..., None, :], level).reshape(y_t.shape)
 
     return denoise
 
@@ -75,10 +103,11 @@ def joint_denoiser(
 
 
 def _centred(
-    network: Network, context: Context, x: Float[Tensor, "B M D"], dtype: torch.dtype
+    network: Network, context: Context, x: Float[Tensor, "B M D"], dtype: torch.dtype, *, alone: bool = False
 ) -> tuple[Float[Tensor, "B C D"], Float[Tensor, "B M D"]]:
-    """Where only differences count, an origin near the points saves digits."""
-    origin = x.mean(dim=1, keepdim=True) if network.translation_equivariant else torch.zeros_like(x[:, :1])
+    """Where only differences count, an origin near the points saves digits. Targets alone must not know of each other."""
+    near = context.x if alone and context.x.shape[1] else x
+    origin = near.mean(dim=1, keepdim=True) if network.translation_equivariant else torch.zeros_like(x[:, :1])
     return (context.x - origin).to(dtype), (x - origin).to(dtype)
 
 

@@ -39,9 +39,37 @@ def log_prob(
     observation noise have no density; what is measured then is about that of the function with noise of the finest level added.
     `with_noise` says that `y0` carries just that noise: then the path starts there, and nothing is left out below.
     """
-    divergence = divergence or exact_divergence
     size = y0.shape[-2] * y0.shape[-1]
     levels = default_levels(size) if levels is None else levels
+    total, noise = _along_the_path(denoise, y0, levels, divergence or exact_divergence, size, with_noise)
+    return noise.sum((-2, -1)) + total
+
+
+def log_prob_of_each(
+    denoise: Denoiser, y0: Float[Tensor, "B M 1"], levels: Float[Tensor, "K"]
+) -> Float[Tensor, "B M 1"]:
+    """The log-density of every value by itself, under a denoiser that denoises each of them alone."""
+    total, noise = _along_the_path(denoise, y0, levels, _slope, 1, False)
+    return noise + total
+
+
+def _slope(denoise: Denoiser, y: Float[Tensor, "B M 1"], level: Float[Tensor, ""]) -> Float[Tensor, "B M 1"]:
+    """The divergence of each value where none depends on the others: one backward pass for all."""
+    with torch.enable_grad():
+        copy = y.detach().clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(denoise(copy[None], level).sum(), copy)
+    return gradient
+
+
+def _along_the_path(
+    denoise: Denoiser,
+    y0: Float[Tensor, "B M P"],
+    levels: Float[Tensor, "K"],
+    divergence: Divergence,
+    size: int,
+    with_noise: bool,
+) -> tuple[Tensor, Float[Tensor, "B M P"]]:
+    """The change of volume from `y0` to noise, for groups of `size` values each, and the log-density of the noise found."""
     levels = levels.flip(0).to(y0)  # from data to noise
 
     def velocity(y: Tensor, level: Tensor) -> Tensor:
@@ -72,8 +100,7 @@ def log_prob(
         total = total + step * (rate_now + rate_then) / 2
         rate_now = rate_then
     mean = from_noise(denoise, torch.zeros_like(y)[None], levels[-1])[0]
-    noise = torch.distributions.Normal(mean, torch.ones_like(y)).log_prob(y)
-    return noise.sum((-2, -1)) + total
+    return total, torch.distributions.Normal(mean, torch.ones_like(y)).log_prob(y)
 
 
 def default_levels(num_values: int, steps: int = 15, *, finest: float = 0.006) -> Float[Tensor, "K"]:

@@ -16,6 +16,8 @@ from ndp.typing import Network
 
 # The range of sigma / alpha that is trained.
 SMALLEST_RATIO, LARGEST_RATIO = 0.004, 80.0
+# Mean and standard deviation of log(sigma / alpha) in training, where the functions are draws of a GP with noise 0.05.
+LEVEL_LAW = (-1.7, 1.5)
 
 
 class Error(StrEnum):
@@ -41,19 +43,25 @@ def denoising_loss(
     *,
     num_context: int = 0,
     mask: Bool[Tensor, "B N"] | None = None,
+    of_function: Bool[Tensor, "B"] | None = None,
     prediction: Prediction = Prediction.V,
     error: Error = Error.L2,
 ) -> Float[Tensor, "B"]:
     """The mean error over each task's real targets: a pure function of the tasks, their levels and the noise `eps`.
 
-    The first `num_context` points are context: they are noised to the level they were observed at, and do not count.
+    The first `num_context` points are context: they are noised to the level they were observed at, and do not count. Neither
+    does a point that is CLEAN: it has no noise to recover.
+    `of_function` is for networks that tell functions from observations: it marks the tasks whose targets are the function's.
     """
     y_t = alpha(level)[..., None] * y0 + sigma(level)[..., None] * eps
-    output = network(x, y_t, level, mask, num_context=num_context)
+    if of_function is None:
+        output = network(x, y_t, level, mask, num_context=num_context)
+    else:
+        output = network(x, y_t, level, mask, num_context=num_context, of_function=of_function)  # type: ignore[call-arg]
     errors = error(output, prediction.target(y0, eps, level)).mean(-1)[:, num_context:]
-    if mask is None:
-        return errors.mean(-1)
-    counted = mask[:, num_context:]
+    counted = (level < CLEAN)[:, num_context:]
+    if mask is not None:
+        counted = counted & mask[:, num_context:]
     return (errors * counted).sum(-1) / counted.sum(-1).clamp(min=1)
 
 
@@ -62,8 +70,7 @@ def draw_levels(
     *,
     generator: torch.Generator,
     groups: int = 1,
-    mean: float = -1.7,
-    std: float = 1.5,
+    law: tuple[float, float] = LEVEL_LAW,
     uniform_share: float = 0.2,
     smallest: float = SMALLEST_RATIO,
     largest: float = LARGEST_RATIO,
@@ -79,7 +86,7 @@ def draw_levels(
     low, high = (torch.log(torch.tensor(ratio, dtype=torch.float64, device=device)) for ratio in (smallest, largest))
     tail = low + (high - low) * strata / max(uniform_share, 1e-12)
     body_share = ((strata - uniform_share) / max(1 - uniform_share, 1e-12)).clamp(1e-6, 1 - 1e-6)
-    body = mean + std * torch.special.ndtri(body_share)
+    body = law[0] + law[1] * torch.special.ndtri(body_share)
     return (-2 * torch.where(strata < uniform_share, tail, body)).clamp(NOISE, CLEAN)
 
 
@@ -110,3 +117,8 @@ def hold_context(
     noisy = torch.rand(tasks, 1, generator=generator, device=device) < noisy_share
     held = torch.where(noisy, level_of_ratio(smallest * (largest / smallest) ** spread), CLEAN)
     return torch.cat([held.to(level), level[:, None].expand(-1, points - num_context)], dim=1)
+
+
+def hold_known(level: Float[Tensor, "B"], known: Bool[Tensor, "B N"]) -> Float[Tensor, "B N"]:
+    """Levels of all points where the context is among the targets: CLEAN where a value is known."""
+    return torch.where(known, CLEAN, level[:, None])

@@ -81,12 +81,19 @@ class GPOracle:
         level: Float[Tensor, "B C"],
         mask: Bool[Tensor, "B C"] | None,
         x_target: Float[Tensor, "B M D"],
+        *,
+        of_function: bool = False,
+        alone: bool = False,
     ) -> "KnownContext":
         """The denoiser of the targets' posterior: the same formula with the context's part worked out once."""
+        if of_function:
+            raise ValueError("the oracle does not tell functions from observations")
         mask = torch.ones_like(level, dtype=torch.bool) if mask is None else mask
         noise = torch.where(mask, ratio(level), 0.0)
         observed = y / alpha(level)[..., None]
         mean, covariance = self.gp.condition(x, observed, noise=noise, mask=mask).gaussian(x_target.double())
+        if alone:
+            covariance = torch.diag_embed(covariance.diagonal(dim1=-2, dim2=-1))
         return KnownContext(gaussian_denoiser(mean.to(y), covariance[:, None].to(y)), tasks=x.shape[0])
 
     def decode(

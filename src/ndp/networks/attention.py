@@ -29,6 +29,10 @@ class Memory(NamedTuple):
     key: Float[Tensor, "R heads C F"]
     value: Float[Tensor, "R heads C F"]
 
+    def points(self, part: slice) -> "Memory":
+        """Some of the points."""
+        return Memory(self.key[..., part, :], self.value[..., part, :])
+
     def repeated(self, draws: int) -> "Memory":
         """The same context for every draw."""
         key, value = (t.expand(draws, *t.shape).flatten(0, 1) for t in self)
@@ -49,14 +53,17 @@ class AttentionOverPoints(nn.Module):
         self,
         s: Float[Tensor, "B N D H"],
         rotation: Rotation | None,
-        mask: Bool[Tensor, "B K"] | None,
+        mask: Bool[Tensor, "_ K"] | None,
         *,
         separate: int = 0,
         memory: Memory | None = None,
+        alone: bool = False,
     ) -> tuple[Float[Tensor, "B N D O"], Memory]:
         """`separate` points at the front read from each other only; `memory` holds points that came before.
 
-        `mask` is over memory and points together.
+        `mask` is over memory and points together. All other points read from everything or, `alone`, from the separate
+        points or the memory and from themselves, as if each were the only one; `memory` and `mask` are then those of the tasks,
+        of which there may be several draws.
         """
         dims = s.shape[2]
         projected = self.project(s).unflatten(-1, (3, self.heads, -1))
@@ -64,27 +71,29 @@ class AttentionOverPoints(nn.Module):
             projected = rotation.turn(projected)
         query, key, value = (self._to_rows(t) for t in projected.unbind(-3))
         own = Memory(key, value)
-        if memory is not None:
-            key, value = torch.cat([memory.key, key], dim=-2), torch.cat([memory.value, value], dim=-2)
         if mask is not None and self.form is PointAttention.PER_DIMENSION:
             mask = mask.repeat_interleave(dims, dim=0)
         seen = None if mask is None else mask[:, None, None, :]
+        if alone:
+            known = own.points(slice(separate)) if memory is None else memory
+            seen_known = None if mask is None else mask[:, : known.key.shape[-2]]
+            read = _read_alone(query[..., separate:, :], own.points(slice(separate, None)), known, seen_known)
+        else:
+            if memory is not None:
+                key, value = torch.cat([memory.key, key], dim=-2), torch.cat([memory.value, value], dim=-2)
+            read = _read(query[..., separate:, :], key, value, seen)
         if separate:
             first = seen
             if first is not None:  # a point sees itself, so that no row of an empty context is without a key
                 itself = torch.eye(separate, dtype=torch.bool, device=s.device)
                 first = first[..., :separate] | itself
-            parts = [
-                _read(query[..., :separate, :], key[..., :separate, :], value[..., :separate, :], first),
-                _read(query[..., separate:, :], key, value, seen),
-            ]
-            read = torch.cat(parts, dim=-2)
-        else:
-            read = _read(query, key, value, seen)
-        read = self._from_rows(read, dims)
+            read = torch.cat([_read(query[..., :separate, :], *own.points(slice(separate)), first), read], dim=-2)
+        return self._received(self._from_rows(read, dims), rotation), own
+
+    def _received(self, read: Float[Tensor, "B N D heads F"], rotation: Rotation | None) -> Float[Tensor, "B N D O"]:
         if rotation is not None:
             read = rotation.turn_back(read)
-        return self.out(read.flatten(-2)), own
+        return self.out(read.flatten(-2))
 
     # A sum of dot products over dimensions is a dot product of concatenations, so both forms are one fused call.
     def _to_rows(self, t: Float[Tensor, "B N D heads F"]) -> Float[Tensor, "R heads N G"]:
@@ -130,6 +139,23 @@ def _read(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None) -> Ten
     if seen is not None:
         seen = seen.expand(-1, 1, query.shape[-2], -1)
     return scaled_dot_product_attention(query, key, value, attn_mask=seen)
+
+
+def _read_alone(query: Tensor, own: Memory, memory: Memory, seen: Bool[Tensor, "R C"] | None) -> Tensor:
+    """Attention of every point to the memory and to itself. Draws of a task stand side by side, for they share a memory."""
+    tasks = len(memory.key)
+
+    def together(t: Tensor) -> Tensor:
+        return t.unflatten(0, (-1, tasks)).permute(1, 2, 0, 3, 4).flatten(2, 3)
+
+    scaled = query * query.shape[-1] ** -0.5
+    to_memory = together(scaled) @ memory.key.mT
+    if seen is not None:
+        to_memory = to_memory.masked_fill(~seen[:, None, None, :], float("-inf"))
+    to_itself = together((scaled * own.key).sum(-1, keepdim=True))
+    weights = torch.cat([to_memory, to_itself], dim=-1).softmax(dim=-1)
+    read = weights[..., :-1] @ memory.value + weights[..., -1:] * together(own.value)
+    return read.unflatten(2, (-1, query.shape[-2])).permute(2, 0, 1, 3, 4).flatten(0, 1)
 
 
 def _better_row_by_row(query: Tensor, key: Tensor) -> bool:

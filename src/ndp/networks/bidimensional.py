@@ -13,13 +13,18 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from ndp.networks.attention import AttentionOverDimensions, AttentionOverPoints, Memory, PointAttention
-from ndp.networks.embedding import LevelEmbedding, Rotation, crowding, log_spaced, sinusoids
-
-# Frequencies for coordinates in a domain like [-2, 2], in radians a unit.
-SLOWEST, FASTEST = 0.3, 30.0
-# Neighbours are counted within these distances, in the same units.
-NARROWEST, WIDEST, WIDTHS = 0.05, 4.0, 8
+from ndp.networks.attention import Memory, PointAttention
+from ndp.networks.blocks import BiDimensionalBlocks
+from ndp.networks.embedding import (
+    WIDTHS,
+    LevelEmbedding,
+    Rotation,
+    crowding_by_role,
+    frequencies_of_heads,
+    sinusoids,
+    widths_of_crowding,
+    without_masked,
+)
 
 
 class Inputs(StrEnum):
@@ -54,6 +59,8 @@ class Encoding:
     x: Float[Tensor, "B M D"]  # the targets' inputs, how they turn features, and how crowded the targets are
     rotation: Rotation | None
     crowd: Float[Tensor, "B M W"] | None
+    of_function: bool = False  # whether the targets are values of the function, and not observations
+    alone: bool = False  # whether every target is asked for by itself
 
 
 @final
@@ -61,7 +68,10 @@ class BiDimensionalAttention(nn.Module):
     """Blocks of attention over dimensions and points; the sum of their skips, averaged over dimensions, is the output.
 
     The defaults are the library's. The paper's network is `attention="per_dimension", inputs="raw", context="full",
-    counts_neighbours=False`.
+    counts_neighbours=False`; for images, where the order of coordinates matters, it has one token a point that holds all
+    of them, and no attention over dimensions: `ordered_dims=2`. The number of input dimensions is then fixed.
+    A network that `tells_noise` has two kinds of targets, observations and, marked by a learned code, values of the function
+    behind them; its context is observations.
     """
 
     frequencies: Tensor
@@ -78,9 +88,13 @@ class BiDimensionalAttention(nn.Module):
         inputs: Inputs | str = Inputs.ROTARY,
         context: ContextAttention | str = ContextAttention.SEPARATE,
         counts_neighbours: bool = True,
+        ordered_dims: int = 0,
+        tells_noise: bool = False,
         level_width: int = 128,
     ) -> None:
         super().__init__()
+        if ordered_dims and Inputs(inputs) is Inputs.ROTARY:
+            raise ValueError('inputs whose order matters enter absolutely: inputs="raw" or inputs="fourier"')
         if width % (2 * heads):
             raise ValueError(
                 f"width must be a multiple of twice the number of heads; {width} is not one of {2 * heads}"
@@ -94,25 +108,29 @@ class BiDimensionalAttention(nn.Module):
             "inputs": str(Inputs(inputs)),
             "context": str(ContextAttention(context)),
             "counts_neighbours": counts_neighbours,
+            "ordered_dims": ordered_dims,
+            "tells_noise": tells_noise,
             "level_width": level_width,
         }
         self.num_outputs = num_outputs
         self.inputs = Inputs(inputs)
         self.context = ContextAttention(context)
-        count = width // 2
-        frequencies = log_spaced(count, SLOWEST, FASTEST)
-        # Every head spans the whole range, and no two heads hold the same frequencies.
-        self.register_buffer("frequencies", frequencies.reshape(-1, heads).T.contiguous(), persistent=False)
-        self.register_buffer("widths", log_spaced(WIDTHS, NARROWEST, WIDEST), persistent=False)
-        features = {Inputs.ROTARY: 0, Inputs.RAW: 1, Inputs.FOURIER: 2 * count}[self.inputs]
-        self.embed = nn.Linear(features + num_outputs, width)
+        self.register_buffer("frequencies", frequencies_of_heads(width, heads), persistent=False)
+        self.register_buffer("widths", widths_of_crowding(), persistent=False)
+        features = {Inputs.ROTARY: 0, Inputs.RAW: 1, Inputs.FOURIER: width}[self.inputs]
+        self.ordered_dims = ordered_dims
+        self.embed = nn.Linear(features * max(ordered_dims, 1) + num_outputs, width)
         self.counts_neighbours = counts_neighbours
+        self.function_code = nn.Parameter(torch.randn(width)) if tells_noise else None
         self.embed_level = LevelEmbedding(level_width)
-        self.blocks = nn.ModuleList(
-            BiDimensionalBlock(
-                width, heads, level_width, PointAttention(attention), crowd_width=2 * WIDTHS if counts_neighbours else 0
-            )
-            for _ in range(blocks)
+        self.blocks = BiDimensionalBlocks(
+            blocks,
+            width,
+            heads,
+            level_width,
+            PointAttention(attention),
+            crowd_width=2 * WIDTHS if counts_neighbours else 0,
+            over_dimensions=not ordered_dims,
         )
         self.head = nn.Sequential(nn.Linear(width, width), nn.GELU())
         self.out = nn.Linear(width, num_outputs)
@@ -128,6 +146,11 @@ class BiDimensionalAttention(nn.Module):
         """Whether `encode` and `decode` may stand in for one call with context and targets."""
         return self.context is ContextAttention.SEPARATE
 
+    @property
+    def tells_noise(self) -> bool:
+        """Whether functions and observations of them can both be asked for."""
+        return self.function_code is not None
+
     def forward(
         self,
         x: Float[Tensor, "B N D"],
@@ -136,11 +159,16 @@ class BiDimensionalAttention(nn.Module):
         mask: Bool[Tensor, "B N"] | None = None,
         *,
         num_context: int = 0,
+        of_function: Bool[Tensor, "B"] | None = None,
     ) -> Float[Tensor, "B N P"]:
-        x, y_t, level = _without_masked(mask, x, y_t, level)
+        """`of_function` marks the tasks whose targets are values of the function."""
+        x, y_t, level = without_masked(mask, x, y_t, level)
         separate = num_context if self.context is ContextAttention.SEPARATE else 0
         crowd = self._crowd(x, mask, num_context, separate=separate)
-        return self._run(x, y_t, level, mask, crowd, self._rotation(x), separate=separate)[0]
+        marked = None
+        if of_function is not None:
+            marked = of_function[:, None] & (torch.arange(x.shape[1], device=x.device) >= num_context)
+        return self._run(x, y_t, level, mask, crowd, self._rotation(x), separate=separate, marked=marked)[0]
 
     def encode(
         self,
@@ -149,16 +177,23 @@ class BiDimensionalAttention(nn.Module):
         level: Float[Tensor, "B C"],
         mask: Bool[Tensor, "B C"] | None,
         x_target: Float[Tensor, "B M D"],
+        *,
+        of_function: bool = False,
+        alone: bool = False,
     ) -> Encoding:
-        """What depends on the context and on where the targets are, but not on their values: once for all draws and steps."""
-        x, y, level = _without_masked(mask, x, y, level)
+        """What depends on the context and on where the targets are, but not on their values: once for all draws and steps.
+
+        With `of_function` the targets are values of the function, and with `alone` each of them is asked for by itself: the
+        same answers as from one call a target, at the price of one call for all.
+        """
+        x, y, level = without_masked(mask, x, y, level)
         known = x.shape[1]
         both = torch.cat([x, x_target], dim=1)
         mask_both = None if mask is None else torch.cat([mask, torch.ones_like(x_target[..., 0], dtype=torch.bool)], 1)
-        crowd = self._crowd(both, mask_both, known, separate=known)
+        crowd = self._crowd(both, mask_both, known, separate=known, alone=alone)
         of_context, of_targets = (None, None) if crowd is None else (crowd[:, :known], crowd[:, known:])
         memories = self._run(x, y, level, mask, of_context, self._rotation(x), separate=known)[1]
-        return Encoding(memories, mask, x_target, self._rotation(x_target), of_targets)
+        return Encoding(memories, mask, x_target, self._rotation(x_target), of_targets, of_function, alone)
 
     def decode(
         self, y_t: Float[Tensor, "R M P"], level: Float[Tensor, ""], encoding: Encoding
@@ -166,99 +201,73 @@ class BiDimensionalAttention(nn.Module):
         """The output at the targets of R = S * B rows: S draws for each of the B tasks that were encoded."""
         draws = y_t.shape[0] // encoding.x.shape[0]
         x = encoding.x.expand(draws, *encoding.x.shape).flatten(0, 1)
-        mask = None
-        if encoding.mask is not None:
-            known = encoding.mask.expand(draws, *encoding.mask.shape).flatten(0, 1)
-            mask = torch.cat([known, torch.ones_like(x[..., 0], dtype=torch.bool)], dim=1)
-        memories = [memory.repeated(draws) for memory in encoding.memories]
-        return self._run(x, y_t, level[None, None], mask, encoding.crowd, encoding.rotation, memories=memories)[0]
+        mask, memories = encoding.mask, list(encoding.memories)
+        if not encoding.alone:
+            memories = [memory.repeated(draws) for memory in memories]
+            if mask is not None:
+                known = mask.expand(draws, *mask.shape).flatten(0, 1)
+                mask = torch.cat([known, torch.ones_like(x[..., 0], dtype=torch.bool)], dim=1)
+        return self._run(
+            x,
+            y_t,
+            level[None, None],
+            mask,
+            encoding.crowd,
+            encoding.rotation,
+            memories=memories,
+            alone=encoding.alone,
+            marked=torch.ones_like(x[:1, :1, 0], dtype=torch.bool) if encoding.of_function else None,
+        )[0]
 
     def _run(
         self,
         x: Float[Tensor, "R N D"],
         y_t: Float[Tensor, "R N P"],
         level: Float[Tensor, "#R #N"],
-        mask: Bool[Tensor, "R K"] | None,
+        mask: Bool[Tensor, "_ K"] | None,
         crowd: Float[Tensor, "B N W"] | None,
         rotation: Rotation | None,
         *,
         separate: int = 0,
         memories: Sequence[Memory] | None = None,
+        alone: bool = False,
+        marked: Bool[Tensor, "#R #N"] | None = None,
     ) -> tuple[Float[Tensor, "R N P"], tuple[Memory, ...]]:
         s = gelu(self.embed(self._features(x, y_t)))
-        embedded_level = self.embed_level(level)
-        total = torch.zeros_like(s)
-        left: list[Memory] = []
-        for index, block in enumerate(self.blocks):
-            memory = None if memories is None else memories[index]
-            s, skip, own = block(s, embedded_level, crowd, rotation, mask, separate=separate, memory=memory)
-            total = total + skip
-            left.append(own)
-        pooled = total.mean(dim=2) * len(self.blocks) ** -0.5
-        return self.out(self.head(pooled)), tuple(left)
+        if marked is not None:
+            if self.function_code is None:
+                raise ValueError("this network does not tell functions from observations")
+            s = s + marked[..., None, None] * self.function_code
+        levels = self.embed_level(level)
+        total, left = self.blocks(s, levels, crowd, rotation, mask, separate=separate, memories=memories, alone=alone)
+        return self.out(self.head(total.mean(dim=2))), left
 
     def _rotation(self, x: Float[Tensor, "B N D"]) -> Rotation | None:
-        return Rotation(x, self.frequencies) if self.inputs is Inputs.ROTARY else None
+        return Rotation(x[..., None, None] * self.frequencies) if self.inputs is Inputs.ROTARY else None
 
     def _crowd(
-        self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"] | None, num_context: int, *, separate: int
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"] | None,
+        num_context: int,
+        *,
+        separate: int,
+        alone: bool = False,
     ) -> Float[Tensor, "B N W"] | None:
-        """How crowded context and targets are around each point; of targets a separate context sees none."""
         if not self.counts_neighbours:
             return None
-        halves = slice(None, num_context), slice(num_context, None)
-        context, targets = (
-            crowding(x, x[:, part], None if mask is None else mask[:, part], self.widths) for part in halves
-        )
-        if separate:
-            targets = torch.cat([torch.zeros_like(targets[:, :separate]), targets[:, separate:]], dim=1)
-        return torch.cat([context, targets], dim=-1)
+        return crowding_by_role(x, mask, self.widths, num_context=num_context, separate=separate, alone=alone)
 
-    def _features(self, x: Float[Tensor, "B N D"], y_t: Float[Tensor, "B N P"]) -> Float[Tensor, "B N D F"]:
-        """The values, replicated over the input dimensions, beside the coordinate of each."""
-        values = y_t[:, :, None, :].expand(-1, -1, x.shape[-1], -1)
+    def _features(self, x: Float[Tensor, "B N D"], y_t: Float[Tensor, "B N P"]) -> Float[Tensor, "B N T F"]:
+        """The values, replicated over the input dimensions, beside the coordinate of each; or beside all of them."""
         match self.inputs:
             case Inputs.ROTARY:
-                return values
+                places = x[..., None][..., :0]
             case Inputs.RAW:
-                return torch.cat([x[..., None], values], dim=-1)
+                places = x[..., None]
             case Inputs.FOURIER:
-                return torch.cat([sinusoids(x, self.frequencies.flatten()), values], dim=-1)
-
-
-def _without_masked(mask: Bool[Tensor, "B N"] | None, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """Zeros in place of masked points, so that not even a NaN in one gets through."""
-    if mask is None:
-        return tensors
-    return tuple(t.masked_fill(~mask.reshape(mask.shape + (1,) * (t.ndim - 2)), 0.0) for t in tensors)
-
-
-class BiDimensionalBlock(nn.Module):
-    """Attention over dimensions plus attention over points, a nonlinearity, and its halves as residual and skip."""
-
-    def __init__(
-        self, width: int, heads: int, level_width: int, attention: PointAttention, *, crowd_width: int
-    ) -> None:
-        super().__init__()
-        self.level = nn.Linear(level_width, width)
-        self.crowd = nn.Linear(crowd_width, width, bias=False) if crowd_width else None
-        self.over_dimensions = AttentionOverDimensions(width, 2 * width, heads)
-        self.over_points = AttentionOverPoints(width, 2 * width, heads, attention)
-
-    def forward(
-        self,
-        s: Float[Tensor, "R N D H"],
-        level: Float[Tensor, "#R #N E"],
-        crowd: Float[Tensor, "B N W"] | None,
-        rotation: Rotation | None,
-        mask: Bool[Tensor, "R K"] | None,
-        *,
-        separate: int = 0,
-        memory: Memory | None = None,
-    ) -> tuple[Float[Tensor, "R N D H"], Float[Tensor, "R N D H"], Memory]:
-        informed = s + self.level(level)[:, :, None, :]
-        if self.crowd is not None and crowd is not None:  # rows may be several draws of the same tasks
-            informed = (informed.unflatten(0, (-1, len(crowd))) + self.crowd(crowd)[:, :, None]).flatten(0, 1)
-        over_points, own = self.over_points(informed, rotation, mask, separate=separate, memory=memory)
-        residual, skip = gelu(self.over_dimensions(informed) + over_points).chunk(2, dim=-1)
-        return (s + residual) * 0.5**0.5, skip, own
+                places = sinusoids(x, self.frequencies.flatten())
+        if self.ordered_dims:
+            places = places.flatten(-2)[:, :, None]
+        values = y_t[:, :, None, :].expand(-1, -1, places.shape[2], -1)
+        return torch.cat([places, values], dim=-1)

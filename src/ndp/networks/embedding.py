@@ -9,10 +9,24 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+# Frequencies for coordinates in a domain like [-2, 2], in radians a unit.
+SLOWEST, FASTEST = 0.3, 30.0
+# Neighbours are counted within these distances, in the same units.
+NARROWEST, WIDEST, WIDTHS = 0.05, 4.0, 8
+
 
 def log_spaced(count: int, smallest: float, largest: float) -> Float[Tensor, "count"]:
     """Frequencies from smallest to largest, equally spaced in their logarithm."""
     return torch.logspace(math.log10(smallest), math.log10(largest), count)
+
+
+def frequencies_of_heads(width: int, heads: int) -> Float[Tensor, "{heads} half"]:
+    """Every head spans the whole range, and no two heads hold the same frequencies."""
+    return log_spaced(width // 2, SLOWEST, FASTEST).reshape(-1, heads).T.contiguous()
+
+
+def widths_of_crowding() -> Float[Tensor, "W"]:
+    return log_spaced(WIDTHS, NARROWEST, WIDEST)
 
 
 class LevelEmbedding(nn.Module):
@@ -54,16 +68,42 @@ def crowding(
     return torch.log1p(torch.stack(near, dim=-1)) / 3
 
 
+def crowding_by_role(
+    x: Float[Tensor, "B N D"],
+    mask: Bool[Tensor, "B N"] | None,
+    widths: Float[Tensor, "W"],
+    *,
+    num_context: int,
+    separate: int,
+    alone: bool = False,
+) -> Float[Tensor, "B N W2"]:
+    """How crowded context and targets are around each point; a separate context sees no target, a target alone itself."""
+    halves = slice(None, num_context), slice(num_context, None)
+    seen = [None if mask is None else mask[:, part] for part in halves]
+    context = crowding(x, x[:, :num_context], seen[0], widths)
+    itself = torch.full_like(context, math.log(2) / 3)
+    targets = itself if alone else crowding(x, x[:, num_context:], seen[1], widths)
+    if separate:
+        targets = torch.cat([torch.zeros_like(targets[:, :separate]), targets[:, separate:]], dim=1)
+    return torch.cat([context, targets], dim=-1)
+
+
+def without_masked(mask: Bool[Tensor, "B N"] | None, *tensors: Tensor) -> tuple[Tensor, ...]:
+    """Zeros in place of masked points, so that not even a NaN in one gets through."""
+    if mask is None:
+        return tensors
+    return tuple(t.masked_fill(~mask.reshape(mask.shape + (1,) * (t.ndim - 2)), 0.0) for t in tensors)
+
+
 class Rotation:
-    """Rotary position on real coordinates: each pair of features is turned by frequency times coordinate.
+    """Rotary position on real coordinates: each pair of features is turned by an angle, frequency times coordinate.
 
     Queries and keys turned by their own points meet in attention only through the difference of their coordinates, which
     makes the network translation equivariant. Values are turned too, and turned back at the point that receives them, so
     that the messages along different input dimensions differ.
     """
 
-    def __init__(self, x: Float[Tensor, "B N D"], frequencies: Float[Tensor, "heads half"]) -> None:
-        angles = x[..., None, None] * frequencies
+    def __init__(self, angles: Float[Tensor, "B N D heads half"]) -> None:
         cos, sin = torch.cos(angles), torch.sin(angles)
         self._cos, self._sin = torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ndp.models import models_for
 from ndp.optimise.history import History
+from ndp.optimise.loop import evaluate_until
 from ndp.process import NDP
 from ndp.typing import Process
 
@@ -102,7 +103,7 @@ class Thompson:
         Several points are the minimisers of several joint draws, and so differ where the model is uncertain.
         """
         if self.starting or self.model is None:
-            return self._to_bounds(torch.rand(count, self.dim, generator=self._generator(), dtype=torch.float64))
+            return self.to_bounds(torch.rand(count, self.dim, generator=self._generator(), dtype=torch.float64))
         inquiry = self.inquiry()
         posterior = self.model.condition(inquiry.x, inquiry.y)
         drawn = posterior.sample(inquiry.candidates, count, generator=inquiry.generator, **self.sample_options)
@@ -124,7 +125,7 @@ class Thompson:
             x=torch.as_tensor(low + (high - low) * self._to_unit(x)),
             y=torch.as_tensor((y - centre) / (scale if scale > 0 else 1.0)),
             candidates=low + (high - low) * unit,
-            points=self._to_bounds(unit),
+            points=self.to_bounds(unit),
             generator=generator,
         )
 
@@ -159,7 +160,8 @@ class Thompson:
     def _to_unit(self, x: np.ndarray) -> np.ndarray:
         return (x - self.bounds[:, 0]) / (self.bounds[:, 1] - self.bounds[:, 0])
 
-    def _to_bounds(self, unit: Tensor) -> np.ndarray:
+    def to_bounds(self, unit: Tensor) -> np.ndarray:
+        """Points of the unit box in the user's."""
         return self.bounds[:, 0] + unit.numpy() * (self.bounds[:, 1] - self.bounds[:, 0])
 
 
@@ -176,14 +178,7 @@ def minimise(
 
     With `history=PATH` nothing is lost when `f` fails or the process dies: call it again to go on.
     """
-    from rich.progress import track
-
-    optimiser = Thompson(bounds, model, **options)
-    left = range(len(optimiser.history), evaluations)
-    for _ in track(left, description="Minimising", disable=not progress, transient=True):
-        (point,) = optimiser.ask()
-        optimiser.tell(point, float(f(point)))
-    return optimiser.history
+    return evaluate_until(Thompson(bounds, model, **options), f, evaluations, progress=progress)
 
 
 def _read_bounds(bounds: Any) -> np.ndarray:

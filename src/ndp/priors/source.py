@@ -16,6 +16,8 @@ class Batch:
     """Tasks whose first `num_context` points are places for context, and whose other points are targets.
 
     The context's places are filled from the front; `mask=False` is an empty place, or a target that a task does not have.
+    Where many points are known, as in images, places for them are a waste: then the context is among the targets, at the
+    points that are `known`, there are no places for it, and none is empty.
     """
 
     x: Float[Tensor, "B N D"]
@@ -23,6 +25,9 @@ class Batch:
     mask: Bool[Tensor, "B N"]
     num_context: int
     real: Bool[Tensor, "B N"]  # where there is a function value at all, in use or not
+    known: Bool[Tensor, "B N"] | None = None
+    alone: bool = False  # whether every target is a question of its own, which sees the context and no other target
+    of_function: Bool[Tensor, "B"] | None = None  # whose targets are the function's values; others' are observations
 
     @property
     def context(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -52,11 +57,18 @@ class Batch:
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         x, y, mask, real = (change(t) for t in (self.x, self.y, self.mask, self.real))
-        return Batch(x, y, mask, self.num_context, real)
+        known, of_function = (None if t is None else change(t) for t in (self.known, self.of_function))
+        return Batch(x, y, mask, self.num_context, real, known, self.alone, of_function)
 
     def without_context(self) -> "Batch":
         """The same functions with all of their points as targets."""
-        return replace(self, mask=self.real, num_context=0)
+        known = None if self.known is None else torch.zeros_like(self.known)
+        return replace(self, mask=self.real, num_context=0, known=known)
+
+    @property
+    def mask_if_needed(self) -> Bool[Tensor, "B N"] | None:
+        """The mask for a network; none where no place can be empty, so that attention over many points stays fused."""
+        return self.mask if self.known is None else None
 
 
 @runtime_checkable
@@ -87,6 +99,7 @@ class Synthetic:
     least_context: int = 0
     least_targets: int | None = None
     clustered: float = 0.0
+    alone: bool = False
 
     def draw(self, tasks: int, *, generator: torch.Generator) -> Batch:
         device = generator.device
@@ -104,7 +117,7 @@ class Synthetic:
         mask = fill(tasks, self.least_context, self.most_context, generator)
         least = self.targets if self.least_targets is None else self.least_targets
         mask = torch.cat([mask, fill(tasks, least, self.targets, generator)], dim=1)
-        return Batch(x, y, mask, self.most_context, torch.ones_like(mask))
+        return Batch(x, y, mask, self.most_context, torch.ones_like(mask), alone=self.alone)
 
 
 @final

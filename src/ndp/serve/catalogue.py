@@ -35,6 +35,7 @@ _SHOWN = {
         "The length scale is unknown, and inferred from your points",
         example=((-0.8, 0.5), (-0.45, -0.4), (-0.1, 0.8), (0.5, 0.2)),
     ),
+    "universal": Show("Universal", "Trained on many kinds of functions, in the units of your points", example=_SMOOTH),
     "step": Show(
         "Step",
         "A jump at an unknown place, which no Gaussian process can be",

@@ -71,7 +71,7 @@ def _draw(model: NDP, steps: int, crew: Executor | None, tasks: Sequence[DrawTas
             if not wanted():
                 raise UnwantedError
             if recording:
-                states.append((ratio(level).item(), model.from_model_units(y)[..., 0]))
+                states.append((ratio(level).item(), posterior.units.from_model_y(y)[..., 0]))
 
         solver: Solver = watched(dpm_solver, watch)
         draws = posterior.sample(at, len(noise), steps=steps, solver=solver, base_noise=noise)

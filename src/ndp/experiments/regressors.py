@@ -1,0 +1,102 @@
+"""What the universal model is held against: fitted Gaussian processes and a random forest, as laws of new observations."""
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ndp.sklearn import NDPRegressor
+
+PROBABILITIES = np.concatenate([[0.05, 0.95], (np.arange(20) + 0.5) / 20])  # an interval, then even draws of the law
+
+
+@dataclass(frozen=True)
+class Law:
+    """Log-densities of the true values [N], quantiles at PROBABILITIES [Q, N], and seconds for fit and predict."""
+
+    log_prob: np.ndarray
+    quantiles: np.ndarray
+    seconds: float
+
+
+Regressor = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], Law]
+
+
+def universal(model: str, device: str) -> Regressor:
+    """The pretrained NDP; its time is that of quantiles, without the density, which only a score asks for."""
+
+    def run(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray) -> Law:
+        began = time.perf_counter()
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            regressor = NDPRegressor(model, device=device).fit(x, y)
+            _, quantiles = regressor.predict(x_new, return_quantiles=PROBABILITIES.tolist())
+            seconds = time.perf_counter() - began
+            return Law(regressor.log_prob(x_new, y_new), quantiles.T, seconds)
+
+    return run
+
+
+def single_task_gp(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray) -> Law:
+    """BoTorch's SingleTaskGP as it is, by maximum likelihood, on inputs in the unit box and standardised targets."""
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.models import SingleTaskGP
+    from botorch.models.transforms import Normalize, Standardize
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+
+    began = time.perf_counter()
+    with warnings.catch_warnings(action="ignore"):
+        inputs, targets = torch.as_tensor(x), torch.as_tensor(y)[:, None]
+        model = SingleTaskGP(inputs, targets, input_transform=Normalize(x.shape[1]), outcome_transform=Standardize(1))
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        with torch.no_grad():
+            posterior = model.posterior(torch.as_tensor(x_new), observation_noise=True)
+            mean, std = posterior.mean[:, 0].numpy(), posterior.variance[:, 0].clamp(min=1e-20).sqrt().numpy()
+    return _gaussian(mean, std, y_new, time.perf_counter() - began)
+
+
+def gaussian_process_regressor(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray) -> Law:
+    """scikit-learn's, with an ARD squared exponential kernel and noise, on standardised inputs."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    began = time.perf_counter()
+    with warnings.catch_warnings(action="ignore"):
+        kernel = ConstantKernel() * RBF(np.ones(x.shape[1]), (1e-2, 1e3)) + WhiteKernel(0.1, (1e-6, 1e1))
+        gp = make_pipeline(StandardScaler(), GaussianProcessRegressor(kernel, normalize_y=True, random_state=0))
+        mean, std = gp.fit(x, y).predict(x_new, return_std=True)
+    return _gaussian(mean, np.maximum(std, 1e-10), y_new, time.perf_counter() - began)
+
+
+def random_forest(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray) -> Law:
+    """A quantile regression forest (Meinshausen, 2006): training targets, weighed by how often they share a leaf.
+
+    Its density is a Gaussian kernel estimate with those weights, of Silverman's width.
+    """
+    from sklearn.ensemble import RandomForestRegressor
+
+    began = time.perf_counter()
+    forest = RandomForestRegressor(200, min_samples_leaf=5 if len(y) > 20 else 2, random_state=0).fit(x, y)
+    known, asked = forest.apply(x), forest.apply(x_new)
+    together = asked[:, None, :] == known[None]
+    weights = (together / together.sum(1, keepdims=True)).mean(2)
+    order = np.argsort(y)
+    ends = weights[:, order].cumsum(1)
+    place = (ends[None] < PROBABILITIES[:, None, None]).sum(2).clip(max=len(y) - 1)
+    seconds = time.perf_counter() - began
+    mean = weights @ y
+    spread = np.sqrt(np.maximum(weights @ y**2 - mean**2, 1e-12 * y.var() + 1e-300))
+    width = 1.06 * spread * (weights**2).sum(1) ** 0.2
+    each = -0.5 * ((y_new[:, None] - y[None]) / width[:, None]) ** 2 - np.log(width[:, None] * np.sqrt(2 * np.pi))
+    log_prob = np.logaddexp.reduce(each + np.log(np.maximum(weights, 1e-300)), axis=1)
+    return Law(log_prob, y[order][place], seconds)
+
+
+def _gaussian(mean: np.ndarray, std: np.ndarray, y_new: np.ndarray, seconds: float) -> Law:
+    z = torch.special.ndtri(torch.as_tensor(PROBABILITIES)).numpy()
+    log_prob = -0.5 * ((y_new - mean) / std) ** 2 - np.log(std * np.sqrt(2 * np.pi))
+    return Law(log_prob, mean + z[:, None] * std, seconds)

@@ -1,0 +1,185 @@
+"""The universal model on held-out functions and real tables, against the exact hierarchical posterior and the clock."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any, TypeAlias
+
+import gpytorch
+import numpy as np
+import torch
+
+from ndp.evaluation import Number
+from ndp.experiments.drawing import Tell
+from ndp.experiments.regression_sets import RegressionSet
+from ndp.experiments.regressors import Law, Regressor, single_task_gp
+from ndp.experiments.timing import limited_threads, median_seconds
+from ndp.gp import GP, ScaledToDimension
+from ndp.gp_mixture import GPMixture
+from ndp.metrics import crps
+from ndp.priors.source import Synthetic
+from ndp.priors.universal import Universal
+from ndp.sklearn import NDPRegressor
+
+# Observations that a log-density is not made worse by than this: one outlier of a light-tailed law must not decide a mean.
+WORST = -20.0
+
+
+Part: TypeAlias = tuple[
+    np.ndarray, np.ndarray, np.ndarray, np.ndarray
+]  # known inputs and values, and those to be scored
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much to measure."""
+
+    functions: int  # held out, at each number of inputs
+    dims: tuple[int, ...]
+    splits: int
+    hierarchical: int  # functions
+    most_rows: int = 200
+    most_tested: int = 100
+
+
+QUICK = Sizes(functions=6, dims=(1, 5), splits=1, hierarchical=8)
+FULL = Sizes(functions=167, dims=(1, 2, 3, 5, 8, 10), splits=10, hierarchical=100)
+
+
+@dataclass(frozen=True)
+class Score:
+    """One method on one table or at one number of inputs, in units of the training targets' standard deviation."""
+
+    method: str
+    where: str
+    nll: float
+    crps: float
+    coverage: float
+    seconds: float
+    tested: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def score(law: Law, y: np.ndarray, unit: float) -> tuple[float, float, float]:
+    """Mean negative log-density, CRPS and share in the 90 % interval."""
+    nll = -np.maximum(law.log_prob + np.log(unit), WORST).mean()
+    ranked = crps(torch.as_tensor(law.quantiles[2:]), torch.as_tensor(y)).mean().item() / unit
+    inside = ((law.quantiles[0] <= y) & (y <= law.quantiles[1])).mean()
+    return float(nll), ranked, float(inside)
+
+
+def measure_sets(sets: list[RegressionSet], methods: dict[str, Regressor], sizes: Sizes, tell: Tell) -> list[Score]:
+    """Every method on the same random splits of every table."""
+    found = []
+    for one in sets:
+        parts = []
+        for split in range(sizes.splits):
+            order = np.random.default_rng(split).permutation(len(one.y))
+            known = min(sizes.most_rows, int(0.75 * len(one.y)))
+            train, test = order[:known], order[known : known + sizes.most_tested]
+            parts.append((one.x[train], one.y[train], one.x[test], one.y[test]))
+        for name, method in methods.items():
+            tell(f"{one.name}: {name}")
+            found.append(_scored(name, one.name, method, parts))
+    return found
+
+
+def measure_functions(methods: dict[str, Regressor], sizes: Sizes, tell: Tell) -> list[Score]:
+    """Every method on the same functions of the universal prior, at least three observations of each."""
+    found = []
+    for dim in sizes.dims:
+        source = Universal(dim, most_context=200, targets=20)
+        batch = source.draw(4 * sizes.functions, generator=torch.Generator().manual_seed(2**41 + dim))
+        assert batch.of_function is not None
+        enough = (batch.mask[:, :200].sum(1) >= 3) & ~batch.of_function & batch.mask[:, 200:].any(1)
+        parts = []
+        for task in enough.nonzero()[: sizes.functions, 0].tolist():
+            x, y, real = (t[task].numpy() for t in (batch.x, batch.y[..., 0], batch.mask))
+            known, asked = real.copy(), real.copy()
+            known[200:], asked[:200] = False, False
+            if y[known].std() > 0:
+                parts.append((x[known], y[known], x[asked], y[asked]))
+        for name, method in methods.items():
+            tell(f"held-out functions, D = {dim}: {name}")
+            found.append(_scored(name, f"D = {dim}", method, parts))
+    return found
+
+
+def _scored(name: str, where: str, method: Regressor, parts: Sequence[Part]) -> Score:
+    laws = [method(*part) for part in parts]
+    scores = [score(law, part[3], float(part[1].std()) or 1.0) for law, part in zip(laws, parts, strict=True)]
+    weights = np.array([len(part[3]) for part in parts], dtype=float)
+    nll, ranked, inside = np.average(np.array(scores), axis=0, weights=weights)
+    seconds = fmean(law.seconds for law in laws)
+    return Score(name, where, float(nll), float(ranked), float(inside), seconds, int(weights.sum()))
+
+
+def mean_ranks(scores: list[Score]) -> dict[str, float]:
+    """Each method's rank by NLL, averaged over the places where it was measured; 1 is the best."""
+    ranks: dict[str, list[int]] = {}
+    for where in dict.fromkeys(one.where for one in scores):
+        here = sorted((one for one in scores if one.where == where), key=lambda one: one.nll)
+        for rank, one in enumerate(here, start=1):
+            ranks.setdefault(one.method, []).append(rank)
+    return {method: fmean(each) for method, each in ranks.items()}
+
+
+def pooled_coverage(scores: list[Score], method: str) -> float:
+    """The share of all tested values in their 90 % intervals."""
+    ours = [one for one in scores if one.method == method]
+    return sum(one.coverage * one.tested for one in ours) / sum(one.tested for one in ours)
+
+
+def hierarchical_gap(model: str, device: str, dim: int, functions: int, tell: Tell) -> Number:
+    """Nats a value lost to the exact posterior of GPs with known laws of lengthscale and noise, which we are not told."""
+    gps = []
+    for lengthscale in np.geomspace(0.15, 1.5, 8):
+        for noise in (0.03, 0.1, 0.3):
+            kernel = gpytorch.kernels.RBFKernel().double()
+            kernel.lengthscale = float(lengthscale)
+            gps.append(GP(ScaledToDimension(kernel), noise=noise))
+    exact = GPMixture(gps, torch.ones(len(gps)))
+    source = Synthetic(exact, dim=dim, targets=8, most_context=64, least_context=8)
+    batch = source.draw(functions, generator=torch.Generator().manual_seed(dim))
+    gaps = []
+    for task in range(functions):
+        tell(f"exact hierarchical posterior, D = {dim}: {task} of {functions}")
+        x, y, real = batch.x[task], batch.y[task], batch.mask[task]
+        known = real[:64]
+        posterior = exact.condition(x[:64][known], y[:64][known])
+        best = [float(posterior.log_prob(x[i : i + 1], y[i : i + 1])) for i in range(64, len(x))]
+        regressor = NDPRegressor(model, device=device).fit(x[:64][known].numpy(), y[:64][known, 0].numpy())
+        ours = regressor.log_prob(x[64:].numpy(), y[64:, 0].numpy())
+        gaps.append(float(np.mean(best) - ours.mean()))
+    return Number.of(torch.tensor(gaps))
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Seconds on one machine, the same run."""
+
+    gp: float
+    predict: float
+    draws: float
+    threads: int
+
+
+def measure_speed(model: str, device: str, *, threads: int = 2, repeats: int = 3) -> Clock:
+    """Mean and standard deviation at 100 new points from 200 (D = 5), a GP's fit and predict, and 64 joint draws."""
+    rng = np.random.default_rng(0)
+    x, x_new = rng.normal(size=(200, 5)), rng.normal(size=(100, 5))
+    y = np.sin(x[:, 0]) + x[:, 1] * x[:, 2] + 0.1 * rng.normal(size=200)
+    regressor = NDPRegressor(model, device=device)
+
+    def with_threads(run: Callable[[], object]) -> float:
+        with limited_threads(threads):
+            return median_seconds(run, repeats)
+
+    return Clock(
+        gp=with_threads(lambda: single_task_gp(x, y, x_new, np.zeros(100))),
+        predict=with_threads(lambda: regressor.fit(x, y).predict(x_new, return_std=True)),
+        draws=with_threads(lambda: regressor.fit(x, y).sample_y(x_new, 64)),
+        threads=threads,
+    )

@@ -1,0 +1,89 @@
+"""The law of one function value by itself: exact in its noise, cheap, and the same whatever else is asked for.
+
+A draw of one value is a rising function of its noise `z`. So its quantile of probability p is the draw of `z = ndtri(p)`, its
+moments are integrals over `z`, and no random number is drawn. Every target is asked for alone with the context, in one call for
+all of them.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ndp.arrays import Context, Form, read_inputs_for, read_probabilities
+from ndp.diffusion import likelihood
+from ndp.diffusion.conditioning import conditional_denoiser
+from ndp.diffusion.solvers import dpm_solver, from_noise
+from ndp.scaling import Units
+from ndp.typing import Array, Denoiser, Moments
+
+if TYPE_CHECKING:
+    from ndp.process import NDP
+
+# One value has no others to move with: noise of ten standard deviations drowns it, and no call is spent on more.
+NOISIEST = 10.0
+AT_ONCE = 256  # targets, which bounds the memory of a call
+
+
+@final
+class NDPMarginals:
+    """The marginal laws of an NDP's posterior."""
+
+    def __init__(self, ndp: "NDP", context: Context, form: Form, units: Units, *, of_function: bool) -> None:
+        if ndp.num_outputs != 1:
+            raise ValueError(f"a value is one number here, and this model has {ndp.num_outputs} outputs")
+        self._ndp = ndp
+        self._context = context
+        self._form = form
+        self._units = units
+        self._of_function = of_function
+
+    def moments(self, x: Array, *, nodes: int = 5, steps: int = 10) -> Moments:
+        """Mean and standard deviation at every point, by Gauss-Hermite quadrature over the noise."""
+        place, weight = np.polynomial.hermite_e.hermegauss(nodes)
+        values = self._at(x, torch.as_tensor(place), steps)
+        weights = torch.as_tensor(weight / weight.sum()).to(values)[:, None, None, None]
+        mean = (weights * values).sum(0)
+        variance = (weights * (values - mean).square()).sum(0)
+        give = self._units.from_model_y
+        return Moments(self._form.give(give(mean)), self._form.give(give(mean + variance.sqrt()) - give(mean)))
+
+    def quantiles(self, x: Array, probabilities: Sequence[float], *, steps: int = 10) -> Array:
+        """Quantiles at every point: [Q B M P]."""
+        asked = read_probabilities(probabilities, torch.zeros((), dtype=torch.float64))
+        noise = torch.special.ndtri(asked.clamp(1e-6, 1 - 1e-6))
+        return self._form.give(self._units.from_model_y(self._at(x, noise, steps)))
+
+    def log_prob(self, x: Array, y: Array, *, steps: int = 15) -> Array:
+        """Log-density of every value by itself in nats: [B M P]."""
+        inputs, values = self._ndp.read_targets(self._context, self._form, self._units, x, y)
+        levels = likelihood.default_levels(1, steps, finest=max(0.006, self._ndp.trained_ratios[0]))
+        pieces = []
+        with torch.no_grad():
+            for at, piece in zip(inputs.split(AT_ONCE, dim=1), values.split(AT_ONCE, dim=1), strict=True):
+                pieces.append(likelihood.log_prob_of_each(self._denoiser(at), piece.to(self._ndp.dtype), levels))
+        log_p = torch.cat(pieces, dim=1)
+        volume = torch.as_tensor(self._units.log_det(1)).to(log_p.device, torch.float64)
+        return self._form.give(log_p.double() + volume.reshape(-1, 1, 1))
+
+    def _at(self, x: Array, noise: Float[Tensor, "S"], steps: int) -> Float[Tensor, "S B M 1"]:
+        """The draws that these noises stand for, in model units."""
+        inputs = self._units.to_model_x(read_inputs_for(self._context, x))
+        levels, last_step = self._ndp.solver_levels(1, steps, noisiest=NOISIEST)
+        pieces = []
+        with torch.no_grad():
+            for piece in inputs.split(AT_ONCE, dim=1):
+                denoise = self._denoiser(piece)
+                base = noise.to(piece.device, self._ndp.dtype)[:, None, None, None].expand(-1, *piece.shape[:2], 1)
+                start = from_noise(denoise, base, levels[0])
+                pieces.append(last_step(denoise, dpm_solver(denoise, start, levels), levels[-1]))
+        return torch.cat(pieces, dim=2)
+
+    def _denoiser(self, inputs: Float[Tensor, "B M D"]) -> Denoiser:
+        ndp = self._ndp
+        return conditional_denoiser(
+            ndp.network, ndp.prediction, self._context, inputs, ndp.dtype, of_function=self._of_function, alone=True
+        )

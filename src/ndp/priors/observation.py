@@ -1,0 +1,36 @@
+"""How strangers measure: noise of unknown size that may change along an input and may have heavy tails."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+LEAST_NOISE, MOST_NOISE = 0.001, 1.0  # in units of the function's standard deviation
+
+
+def draw_noise(x: Float[Tensor, "B N D"], generator: torch.Generator) -> Float[Tensor, "B N"]:
+    """Noise of every observation, independent given its task.
+
+    Its size is log-uniform over three orders of magnitude, in half of the tasks over the largest one, as in most tables (and
+    zero in one task of twenty); in a third of the tasks it changes by up to a factor of ten along a random direction; in a
+    third it follows Student's law with 2.2 to 12 degrees of freedom.
+    """
+    tasks, points, dim = x.shape
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(shape, generator=generator, dtype=x.dtype, device=x.device)
+
+    least = torch.where(uniform(tasks, 1) < 0.5, LEAST_NOISE, MOST_NOISE / 10)
+    size = least * (MOST_NOISE / least) ** uniform(tasks, 1)
+    size = torch.where(uniform(tasks, 1) < 0.05, 0.0, size)
+    direction = torch.nn.functional.normalize(uniform(tasks, dim, 1) - 0.5, dim=1)
+    along = (x @ direction)[..., 0]
+    swing = torch.where(uniform(tasks, 1) < 0.33, math.log(10) / 2 * uniform(tasks, 1), 0.0)
+    wave = torch.sin((0.5 + 2.5 * uniform(tasks, 1)) * along + 2 * math.pi * uniform(tasks, 1))
+    freedom = 2.2 * (12 / 2.2) ** uniform(tasks, 1)
+    heavy = uniform(tasks, 1) < 0.33
+    # Box and Muller's normal, and with a power of the same uniform number Bailey's Student t.
+    u, angle = uniform(tasks, points).clamp(min=1e-12), 2 * math.pi * uniform(tasks, points)
+    radius = torch.where(heavy, (freedom * torch.expm1(-2 / freedom * u.log())).sqrt(), (-2 * u.log()).sqrt())
+    return size * torch.exp(swing * wave) * radius * torch.cos(angle)

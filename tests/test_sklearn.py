@@ -1,0 +1,136 @@
+"""The regressor keeps scikit-learn's contract, whatever drives it; here the exact denoiser of a GP, in the context's units."""
+
+import pickle
+import warnings
+
+import gpytorch
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import ndp.sklearn
+from ndp.diffusion.oracle import GPOracle
+from ndp.gp import GP, ScaledToDimension
+from ndp.models import shipped_folder
+from ndp.process import NDP
+from ndp.scaling import ScaledByContext
+from ndp.sklearn import NDPRegressor
+
+
+def stand_in() -> NDP:
+    """A GP of lengthscale 2 sqrt(D) and noise 0.3 in the units of the context, for one to ten inputs."""
+    kernel = gpytorch.kernels.RBFKernel()
+    kernel.lengthscale = 2.0
+    gp = GP(ScaledToDimension(kernel), noise=0.3)
+    return NDP(GPOracle(gp), noise_floor=0.3, scaling=ScaledByContext(), input_dims=range(1, 11))
+
+
+@pytest.fixture(autouse=True)
+def _shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = stand_in()
+    monkeypatch.setattr(ndp.sklearn, "_loaded", lambda name, device, dtype: model)
+
+
+def data(rows: int = 40, dim: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, dim))
+    return x, 3 + np.sin(x[:, 0]) + 0.5 * x[:, -1] + 0.1 * rng.normal(size=rows)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_check_estimator_finds_nothing() -> None:
+    check_estimator(NDPRegressor(steps=4), on_skip=None)
+
+
+@pytest.mark.skipif(not shipped_folder("universal").is_dir(), reason="the universal model's weights do not ship yet")
+@pytest.mark.filterwarnings("ignore")
+def test_check_estimator_finds_nothing_with_the_shipped_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    check_estimator(NDPRegressor())
+
+
+def test_predictions_are_of_observations_with_spread_and_quantiles() -> None:
+    x, y = data()
+    regressor = NDPRegressor(steps=20).fit(x[:30], y[:30])
+    mean, std, quantiles = regressor.predict(x[30:], return_std=True, return_quantiles=[0.05, 0.5, 0.95])
+    assert np.abs(mean - y[30:]).mean() < 0.4
+    assert ((quantiles[:, 0] < y[30:]) & (y[30:] < quantiles[:, 2])).mean() >= 0.8
+    np.testing.assert_allclose(quantiles[:, 1], mean, atol=0.02)
+    np.testing.assert_allclose((quantiles[:, 2] - quantiles[:, 0]) / 3.29, std, rtol=0.02)
+    gaussian = -0.5 * ((y[30:] - mean) / std) ** 2 - np.log(std) - 0.919
+    np.testing.assert_allclose(regressor.log_prob(x[30:], y[30:]), gaussian, atol=0.06)
+
+
+def test_draws_are_joint_and_seeded() -> None:
+    x, y = data(rows=5)
+    regressor = NDPRegressor(steps=6).fit(x, y)
+    far = np.stack([x[0] + 50, x[0] + 51])
+    with pytest.warns(UserWarning, match="far from every observation"):
+        drawn = regressor.sample_y(far, 100, random_state=1)
+    assert drawn.shape == (2, 100)
+    assert np.corrcoef(drawn)[0, 1] > 0.8  # of one function, far from all that is known of it
+    with pytest.warns(UserWarning, match="far from every observation"):
+        np.testing.assert_array_equal(drawn, regressor.sample_y(far, 100, random_state=1))
+
+
+def test_answers_follow_affine_changes_of_data_and_target() -> None:
+    x, y = data()
+    here = NDPRegressor(steps=6).fit(x, y).predict(x[:5], return_std=True)
+    shift, scale = np.array([1e6, -3.0, 0.0]), np.array([1e3, 0.01, 1.0])
+    there = NDPRegressor(steps=6).fit(shift + scale * x, 1e9 * y + 1e12).predict(shift + scale * x[:5], return_std=True)
+    np.testing.assert_allclose((there[0] - 1e12) / 1e9, here[0], rtol=1e-6)
+    np.testing.assert_allclose(there[1] / 1e9, here[1], rtol=1e-6)
+
+
+def test_works_in_pipelines_searches_and_cross_validation_and_pickles() -> None:
+    x, y = data()
+    pipeline = make_pipeline(StandardScaler(), NDPRegressor(steps=4))
+    search = GridSearchCV(pipeline, {"ndpregressor__steps": [3, 6]}, cv=2).fit(x, y)
+    assert search.best_params_["ndpregressor__steps"] in (3, 6)
+    assert cross_val_score(pipeline, x, y, cv=3).mean() > 0.5
+    again = pickle.loads(pickle.dumps(pipeline.fit(x, y)))
+    np.testing.assert_array_equal(again.predict(x[:3]), pipeline.predict(x[:3]))
+    assert len(pickle.dumps(pipeline)) < 50_000
+
+
+def test_categories_are_refused_with_advice_and_taken_once_encoded() -> None:
+    x, y = data()
+    table = pd.DataFrame(x, columns=["a", "b", "c"]).assign(colour=np.where(x[:, 0] > 0, "red", "blue"))
+    with pytest.raises(ValueError, match=r"not numbers: colour.*OneHotEncoder"):
+        NDPRegressor().fit(table, y)
+    with pytest.raises(ValueError, match=r"not numbers: 3.*OneHotEncoder"):
+        NDPRegressor().fit(table.to_numpy(dtype=object), y)
+    encode = make_column_transformer((OneHotEncoder(drop="first"), ["colour"]), remainder="passthrough")
+    assert make_pipeline(encode, NDPRegressor(steps=4)).fit(table, y).score(table, y) > 0.5
+
+
+def test_too_many_rows_and_inputs_are_thinned_out_and_said_so() -> None:
+    x, y = data(rows=10_000, dim=2)
+    with pytest.warns(UserWarning, match="10000 observations are more than the 256"):
+        regressor = NDPRegressor(steps=6).fit(x, y)
+    assert regressor.X_train_.shape == (256, 2)
+    assert regressor.score(x[:50], y[:50]) > 0.5
+    x, y = data(rows=60, dim=14)
+    with pytest.warns(UserWarning, match="14 inputs are more than the 10"):
+        regressor = NDPRegressor(steps=6).fit(x, y)
+    assert {0, 13} <= set(regressor.columns_)
+
+
+def test_degenerate_tables_get_sensible_answers() -> None:
+    x, y = data()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        one = NDPRegressor().fit(x[:1], y[:1])
+        assert one.predict(x[:1])[0] == pytest.approx(y[0], rel=0.05)
+        constant = NDPRegressor().fit(x, np.full(len(x), 0.1))
+        np.testing.assert_allclose(constant.predict(x), 0.1, atol=0.03)
+        duplicated = NDPRegressor().fit(np.repeat(x, 3, axis=0), np.repeat(y, 3))
+        assert duplicated.score(x, y) > 0.8
+        dates = 1.7e9 + 86400.0 * np.arange(30)[:, None]
+        wave = np.sin(np.arange(30) / 5)
+        assert NDPRegressor().fit(dates[::2], wave[::2]).score(dates[1:-1:2], wave[1:-1:2]) > 0.8

@@ -1,0 +1,104 @@
+"""The model that a universal recipe makes: exact in what it promises by construction, before any training."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import ndp
+from ndp.checkpoint import read_model, write_model
+from ndp.recipes import Recipe, make_ndp, make_sources, make_validation
+from ndp.scaling import ScaledByContext
+from ndp.training import fit
+
+SMALL = {"width": 16, "heads": 2, "blocks": 2, "level_width": 8}
+RECIPE = Recipe(
+    prior="universal", dims=(1, 3), network=SMALL, most_context=12, targets=6, steps=40, batch=4, warmup=5, ema=0.9
+)
+
+
+def untrained() -> ndp.NDP:
+    model = make_ndp(RECIPE)
+    torch.manual_seed(1)
+    torch.nn.init.normal_(model.network.out.weight, std=0.3)
+    model.network.double().requires_grad_(False)
+    return model
+
+
+def data(rows: int = 9, dim: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(rows, dim)), rng.normal(size=rows), rng.normal(size=(4, dim))
+
+
+def draws(posterior: object, x: np.ndarray) -> np.ndarray:
+    return np.asarray(posterior.sample(x, 3, steps=4, generator=torch.Generator().manual_seed(0)))
+
+
+def test_affine_changes_of_targets_and_inputs_change_the_answer_by_just_that() -> None:
+    model, (x, y, x_new) = untrained(), data()
+    shift, scale = np.array([5.0, -1e6, 0.0]), np.array([100.0, 0.01, 3.0])
+    here, there = model.condition(x, y), model.condition(shift + scale * x, 1e9 * y - 7e9)
+    moved = shift + scale * x_new
+    np.testing.assert_allclose(draws(there, moved), 1e9 * draws(here, x_new) - 7e9, rtol=1e-6)
+    np.testing.assert_allclose(draws(there.observations, moved), 1e9 * draws(here.observations, x_new) - 7e9, rtol=1e-6)
+    values = np.array([0.1, -0.5, 0.3, 1.0])
+    volume = 4 * np.log(1e9)
+    assert there.log_prob(moved, 1e9 * values - 7e9, steps=4) == pytest.approx(
+        here.log_prob(x_new, values, steps=4) - volume, rel=1e-6
+    )
+    alone = there.marginals.log_prob(moved, 1e9 * values - 7e9, steps=4)
+    np.testing.assert_allclose(alone, here.marginals.log_prob(x_new, values, steps=4) - volume / 4, rtol=1e-6)
+
+
+def test_functions_and_observations_are_different_answers_to_the_same_context() -> None:
+    model, (x, y, x_new) = untrained(), data()
+    posterior = model.condition(x, y)
+    assert np.abs(draws(posterior, x_new) - draws(posterior.observations, x_new)).max() > 1e-3
+    with pytest.raises(ValueError, match="one kind of values"):
+        _ = ndp.load("oracle-se").condition(x, y).observations
+
+
+def test_nothing_one_value_and_equal_values_have_defined_units() -> None:
+    model, (x, y, x_new) = untrained(), data()
+    assert np.isfinite(draws(model.condition(x[:0], y[:0]), x_new)).all()
+    np.testing.assert_array_equal(
+        draws(model.condition(x[:0], y[:0]), x_new),
+        np.asarray(model.sample(x_new, 3, steps=4, generator=torch.Generator().manual_seed(0))),
+    )
+    single = draws(model.condition(x[:1], np.array([2e5])), x_new)
+    assert np.isfinite(single).all()
+    assert 1e3 < np.abs(single - 2e5).max() < 1e7  # in units of the only size that is known
+    equal = [draws(model.condition(x, np.full(9, value)), x_new) for value in (0.1, 0.1 * (1 + 1e-15))]
+    np.testing.assert_allclose(equal[0], equal[1], rtol=1e-9)
+    assert np.isfinite(draws(model.condition(np.ones((9, 3)), y), x_new)).all()
+
+
+def test_a_mask_and_a_batch_do_not_change_the_units_of_a_task() -> None:
+    model, (x, y, x_new) = untrained(), data()
+    padded_x, padded_y = np.stack([x, 3 * x]), np.stack([y, y + 8])
+    mask = np.ones((2, 9), dtype=bool)
+    mask[0, 5:] = False
+    together = model.condition(padded_x, padded_y, mask=mask).marginals.moments(np.stack([x_new, x_new]), steps=4)
+    first = model.condition(x[:5], y[:5]).marginals.moments(x_new, steps=4)
+    np.testing.assert_allclose(np.asarray(together.mean)[0].ravel(), first.mean, rtol=1e-9)
+    second = model.condition(3 * x, y + 8).marginals.moments(x_new, steps=4)
+    np.testing.assert_allclose(np.asarray(together.std)[1].ravel(), second.std, rtol=1e-9)
+
+
+def test_it_trains_and_comes_back_from_disk_with_its_units_and_both_kinds(tmp_path: Path) -> None:
+    model = make_ndp(RECIPE)
+    device = torch.device("cpu")
+    validation = make_validation(RECIPE, model, device)
+    before = validation(model.network)
+    assert set(validation.by_dim) == {1, 3}
+    fit(model, make_sources(RECIPE, device), RECIPE)
+    assert validation(model.network) < before
+    write_model(model, tmp_path)
+    again = read_model(tmp_path)
+    assert again.scaling == ScaledByContext()
+    assert again.input_dims == (1, 2, 3)
+    x, y, x_new = data()
+    np.testing.assert_array_equal(
+        draws(again.condition(x, y).observations, x_new), draws(model.condition(x, y).observations, x_new)
+    )
