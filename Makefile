@@ -3,16 +3,26 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test format clean
+.PHONY: demo serve test browser format clean
 
 demo: $(READY)
 	$(BIN)/ndp demo
 
-test: $(READY)
+serve: $(READY)
+	$(BIN)/ndp serve
+
+test: $(READY) browser
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pytest -n auto
+
+# The tests of the page need a Chromium. Where none is and none can be installed, they are skipped, and say so.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null \
+	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	     && { apt-get update -qq; apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }; } \
+	|| echo "No Chromium here, and it cannot be installed: the tests of the page will be skipped."
 
 format: $(READY)
 	$(BIN)/ruff check --fix

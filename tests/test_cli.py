@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -148,6 +149,23 @@ def test_any_name_of_a_file_is_printed_as_it_is(folder: Path, name: str) -> None
     assert result.exit_code == 0, result.output
     assert f"4 draws at 3 inputs: {name}\n" in result.stdout
     assert (folder / name).is_file()
+
+
+# serve
+
+
+def test_a_page_that_cannot_be_served_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = call("serve", "--no-open", "--port", str(port))
+    assert result.exit_code == 2
+    assert re.search(rf"Error: cannot listen at 127.0.0.1:{port}: .*; try another --port\n", result.stderr)
+    monkeypatch.setattr("ndp.cli.common.find_spec", lambda package: None)
+    result = call("serve", "--no-open")
+    assert result.exit_code == 2
+    assert "this needs fastapi and uvicorn: pip install 'neural-diffusion-processes[serve]'" in result.stderr
 
 
 # models and help

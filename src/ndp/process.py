@@ -217,6 +217,11 @@ class NDPPosterior:
         self._of_function = bool(getattr(ndp.network, "tells_noise", False)) and not observed
 
     @property
+    def units(self) -> Units:
+        """The maps between the user's units and those in which solvers work, for whoever watches one."""
+        return self._units
+
+    @property
     def observations(self) -> "NDPPosterior":
         """New observations in place of values of the function."""
         if not getattr(self._ndp.network, "tells_noise", False):

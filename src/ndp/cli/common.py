@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 import typer
 
@@ -20,6 +21,13 @@ def told_plainly() -> Iterator[None]:
     except (ValueError, OSError, FloatingPointError) as error:
         typer.secho(f"Error: {error}", fg=typer.colors.RED, err=True)
         raise typer.Exit(code=2) from None
+
+
+def require(*packages: str, extra: str) -> None:
+    """Say which extra to install where one of these packages is not there."""
+    missing = [package for package in packages if find_spec(package) is None]
+    if missing:
+        raise ValueError(f"this needs {' and '.join(missing)}: pip install 'neural-diffusion-processes[{extra}]'")
 
 
 def read_dims(text: str) -> tuple[int, ...] | None:

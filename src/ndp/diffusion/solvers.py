@@ -90,6 +90,24 @@ def dpm_solver(
     return y
 
 
+def watched(solver: Solver, watch: Callable[[Tensor, Tensor], None]) -> Solver:
+    """The same solver, numbers and all, that shows `watch(y, level)` every state it passes through, the last one included.
+
+    A solver of one call a step is asked about each of its states once, so that what it asks is where it is.
+    """
+
+    def solve(denoise: Denoiser, y: Tensor, levels: Tensor) -> Tensor:
+        def asked(y_t: Tensor, level: Tensor) -> Tensor:
+            watch(y_t, level)
+            return denoise(y_t, level)
+
+        end = solver(asked, y, levels)
+        watch(end, levels[-1])
+        return end
+
+    return solve
+
+
 def ancestral(
     denoise: Denoiser,
     y: Float[Tensor, "*S B M P"],

@@ -1,0 +1,201 @@
+"""The playground under measurement: how soon a click becomes functions, and what many clients at once do to the server."""
+
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Tell = Callable[[str], None]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Milliseconds in the browser, from the release of the mouse to functions that have come to rest."""
+
+    clicks: int
+    draws: int
+    points: int
+    calls: int
+    median: float
+    p95: float
+    first_paint: float
+
+
+@dataclass(frozen=True)
+class Load:
+    """What many clients met, and how much memory (MB) the server held after a quarter of the time and at the end."""
+
+    clients: int
+    seconds: float
+    answers: int
+    errors: int
+    median_seconds: float
+    p95_seconds: float
+    memory_early: float
+    memory_late: float
+
+
+@contextmanager
+def running_server() -> Iterator[tuple[int, int]]:
+    """`ndp serve` in a process of its own on a free port; yields the port and the process's id."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "ndp", "serve", "--no-open", "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            deadline = time.monotonic() + 120
+            while not _is_up(port):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise OSError(f"the server did not start: {process.stderr.read() if process.stderr else ''}")
+                time.sleep(0.1)
+            yield port, process.pid
+        finally:
+            process.terminate()
+
+
+def measure_speed(*, clicks: int, draws: int = 32, calls: int = 7, tell: Tell = lambda words: None) -> Speed:
+    """Click in a real browser, again and again, on the model that the page opens with."""
+    browser_path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if browser_path is None:
+        raise ValueError("there is no Chromium here; on Debian: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    rng = np.random.default_rng(0)
+    tell("Starting the server")
+    with running_server() as (port, _), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 860})
+        page.goto(
+            f"http://127.0.0.1:{port}/#model=se&points=&draws={draws}&calls={calls}&seed=0&at=0&show=draws,mean,fan"
+        )
+        page.wait_for_selector("#posterior[data-state=drawn]", timeout=60_000)
+        paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        page.evaluate(_STOPWATCH)
+        box = page.locator("#posterior .surface").bounding_box()
+        assert box is not None
+        times = []
+        for click in range(clicks):
+            if click and click % len(_PLACES) == 0:
+                _settle(page, lambda: page.click("#clear"))
+                page.wait_for_timeout(700)
+            x, y = _PLACES[click % len(_PLACES)]
+            _settle(page, lambda: page.mouse.click(box["x"] + x * box["width"], box["y"] + y * box["height"]))  # noqa: B023
+            times.append(page.evaluate("window.settledAt - window.pressedAt"))
+            tell(f"Click {click + 1} of {clicks}: {times[-1]:.0f} ms")
+            page.wait_for_timeout(int(rng.uniform(300, 1200)))  # people look before they click again
+        browser.close()
+    median, p95 = np.quantile(times, [0.5, 0.95])
+    return Speed(clicks, draws, 120, calls, float(median), float(p95), float(paint))
+
+
+def _settle(page: Any, act: Callable[[], None]) -> None:
+    """Do something, and wait until its functions have come to rest."""
+    page.evaluate("window.settledAt = null")
+    act()
+    try:
+        page.wait_for_function("() => window.settledAt !== null", timeout=30_000)
+    except Exception as error:
+        raise ValueError(f"the page did not answer; it says: {page.inner_text('#status')}") from error
+
+
+_PLACES = (
+    (0.1, 0.3),
+    (0.8, 0.7),
+    (0.45, 0.5),
+    (0.3, 0.8),
+    (0.62, 0.25),
+    (0.93, 0.45),
+)  # of clicks, in shares of the axes
+_STOPWATCH = """() => {
+  document.addEventListener("pointerup", () => { window.pressedAt = performance.now(); }, true);
+  document.querySelector("#posterior").addEventListener("settled", () => {
+    requestAnimationFrame(() => { window.settledAt = performance.now(); });
+  });
+}"""
+
+
+def measure_load(*, clients: int, seconds: float, tell: Tell = lambda words: None) -> Load:
+    """So many clients that ask for draws one after the other, with contexts of all sizes."""
+    tell("Starting the server")
+    with running_server() as (port, process):
+        outcomes: list[list[tuple[float, bool]]] = [[] for _ in range(clients)]
+        end = time.monotonic() + seconds
+        threads = [
+            threading.Thread(target=_keep_asking, args=(port, index, end, outcomes[index])) for index in range(clients)
+        ]
+        memory = []
+        for thread in threads:
+            thread.start()
+        while time.monotonic() < end:
+            time.sleep(min(0.5, seconds / 20))
+            memory.append(_memory(process))
+            tell(
+                f"{sum(map(len, outcomes))} answers, {memory[-1]:.0f} MB, {max(0.0, end - time.monotonic()):.0f} s left"
+            )
+        for thread in threads:
+            thread.join()
+    quarter = max(1, len(memory) // 4)
+    all_of_them = [one for each in outcomes for one in each]
+    good = [taken for taken, fine in all_of_them if fine] or [float("nan")]
+    median, p95 = np.quantile(good, [0.5, 0.95])
+    return Load(
+        clients=clients,
+        seconds=seconds,
+        answers=len(all_of_them),
+        errors=sum(not fine for _, fine in all_of_them),
+        median_seconds=float(median),
+        p95_seconds=float(p95),
+        memory_early=float(np.median(memory[quarter : 2 * quarter])),
+        memory_late=float(np.median(memory[-quarter:])),
+    )
+
+
+def _keep_asking(port: int, client: int, end: float, outcomes: list[tuple[float, bool]]) -> None:
+    rng = np.random.default_rng(client)
+    at = np.linspace(-1, 1, 40).tolist()
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        while time.monotonic() < end:
+            context = [{"x": x, "y": y} for x, y in rng.uniform(-1, 1, (int(rng.integers(0, 8)), 2)).tolist()]
+            model = str(rng.choice(["se", "matern52", "step"]))
+            body: dict[str, Any] = {"model": model, "context": context, "at": at, "draws": 4, "steps": 5}
+            begun = time.monotonic()
+            try:
+                connection.request("POST", "/api/draws", json.dumps(body), {"content-type": "application/json"})
+                response = connection.getresponse()
+                fine = len(json.loads(response.read()).get("draws", [])) == 4 and response.status == 200
+            except (OSError, ValueError, http.client.HTTPException):
+                connection.close()
+                fine = False
+            outcomes.append((time.monotonic() - begun, fine))
+
+
+def _is_up(port: int) -> bool:
+    try:
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=2)) as connection:
+            connection.request("GET", "/api/health")
+            return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def _memory(process: int) -> float:
+    """Resident memory in MB; NaN where the system does not tell."""
+    try:
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    except OSError:
+        return float("nan")
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6

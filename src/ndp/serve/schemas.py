@@ -1,0 +1,174 @@
+"""What requests may hold, and what answers do. Every number is finite, every list has an end."""
+
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+MOST_CONTEXT, MOST_POINTS, MOST_DRAWS, MOST_STEPS = 100, 400, 128, 50
+# Draws times points times solver calls: what a request costs. 27,000 take about 0.3 s on two cores.
+MOST_WORK = 200_000
+MOST_DENSITIES = 128  # values, over all functions whose density is asked for
+
+Input = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
+Value = Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)]
+Noise = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
+ModelName = Annotated[str, Field(min_length=1, max_length=64, description="A name from /api/models.")]
+Steps = Annotated[int, Field(ge=1, le=MOST_STEPS, description="Solver calls a draw.")]
+Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+R = TypeVar("R", bound="Request")
+
+
+class Request(BaseModel):
+    """Unknown fields are a mistake, and told."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Point(Request):
+    """An observation: `y` at `x`, seen with noise of standard deviation `noise` on top of the functions' own."""
+
+    x: Input
+    y: Value
+    noise: Noise = 0.0
+
+
+class Conditioned(Request):
+    """A model given points; with none it is the prior."""
+
+    model: ModelName
+    context: Annotated[list[Point], Field(max_length=MOST_CONTEXT)] = []
+
+
+class ExactRequest(Conditioned):
+    at: Annotated[list[Input], Field(min_length=1, max_length=MOST_POINTS, description="Inputs of the functions.")]
+    probabilities: Annotated[list[Probability], Field(min_length=1, max_length=32)] = [0.05, 0.25, 0.5, 0.75, 0.95]
+
+
+class SummaryRequest(ExactRequest):
+    num_samples: Annotated[int, Field(ge=2, le=MOST_DRAWS)] = 64
+    steps: Steps = 7
+
+    @model_validator(mode="after")
+    def _affordable(self) -> "SummaryRequest":
+        return _check_work(self, self.num_samples * len(self.at) * self.steps)
+
+
+class DrawRequest(Conditioned):
+    at: Annotated[list[Input], Field(min_length=1, max_length=MOST_POINTS, description="Inputs of the functions.")]
+    draws: Annotated[int, Field(ge=1, le=MOST_DRAWS)] = 32
+    steps: Steps = 7
+    seed: Seed = 0
+    trajectory: Annotated[bool, Field(description="Also the states between noise and function.")] = False
+
+    @model_validator(mode="after")
+    def _affordable(self) -> "DrawRequest":
+        return _check_work(self, self.draws * len(self.at) * self.steps)
+
+
+class DensityRequest(Conditioned):
+    at: Annotated[list[Input], Field(min_length=1, max_length=16, description="Inputs of every function.")]
+    values: Annotated[list[list[Value]], Field(min_length=1, max_length=MOST_DENSITIES, description="Functions there.")]
+    noise: Annotated[Noise, Field(description="Noise of these values, on top of the functions' own.")] = 0.0
+    steps: Annotated[int, Field(ge=2, le=20, description="Steps of the likelihood's ODE.")] = 12
+
+    @model_validator(mode="after")
+    def _rectangular(self) -> "DensityRequest":
+        if any(len(row) != len(self.at) for row in self.values):
+            raise ValueError(f"every function needs {len(self.at)} values, one for each input")
+        if len(self.values) * len(self.at) > MOST_DENSITIES:
+            raise ValueError(f"at most {MOST_DENSITIES} values at a time")
+        return self
+
+
+class OptimiseRequest(Request):
+    """What was evaluated so far, in order, of the hidden function number `function`."""
+
+    model: ModelName
+    method: Annotated[str, Field(max_length=32, description="A name from /api/optimise/methods.")] = "thompson"
+    function: Seed = 0
+    evaluated: Annotated[list[Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]], Field(max_length=60)] = []
+    draws: Annotated[int, Field(ge=1, le=32, description="Functions to show; the first one decides.")] = 12
+    steps: Annotated[int, Field(ge=1, le=20)] = 7
+    seed: Seed = 0
+
+
+class ModelInfo(BaseModel):
+    name: str
+    title: str
+    about: str
+    low: float
+    high: float
+    value_low: float
+    value_high: float
+    noise_floor: float
+    calls: int
+    example: list[Point]
+    exact: str
+    optimises: bool
+
+
+class Health(BaseModel):
+    status: str
+    version: str
+    models: int
+    waiting: int
+
+
+class State(BaseModel):
+    """The draws at one level between noise and function; `ratio` is sigma / alpha."""
+
+    ratio: float
+    values: list[list[float]]
+
+
+class Draws(BaseModel):
+    draws: list[list[float]]
+    trajectory: list[State] | None = None
+
+
+class Summary(BaseModel):
+    mean: list[float]
+    std: list[float]
+    quantiles: list[list[float]]
+
+
+class Exact(BaseModel):
+    """The exact posterior, or the reason why there is none."""
+
+    summary: Summary | None
+    title: str
+    reason: str = ""
+
+
+class Densities(BaseModel):
+    log_density: Annotated[list[float], Field(description="In nats, one a function.")]
+
+
+class HiddenFunction(BaseModel):
+    x: list[float]
+    y: list[float]
+    best_x: float
+    best_y: float
+
+
+class OptimiseStep(BaseModel):
+    """A step: functions drawn at `at` (none while points are random), where to look next, and what is found there."""
+
+    at: list[float]
+    draws: list[list[float]]
+    chosen: float
+    value: float
+    regret: Annotated[list[float], Field(description="Best value so far, over the least, after each evaluation.")]
+
+
+class Problem(BaseModel):
+    detail: str
+
+
+def _check_work(request: R, work: int) -> R:
+    if work > MOST_WORK:
+        raise ValueError(f"draws x points x solver calls is {work:,}, and may be {MOST_WORK:,}; ask for less of one")
+    return request

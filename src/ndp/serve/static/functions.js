@@ -1,0 +1,460 @@
+// The tab Functions: click points, see functions appear.
+
+import { readAddress, writeAddress } from "./address.js";
+import { Latest, post } from "./api.js";
+import { shown } from "./chart.js";
+import { readObservations, writeDraws } from "./csv.js";
+import { Denoising } from "./denoising.js";
+import { copyText, download, picture } from "./download.js";
+import { Points } from "./points.js";
+import { PosteriorChart } from "./posterior_chart.js";
+import { pythonFor } from "./python.js";
+import { grid } from "./statistics.js";
+
+export const name = "functions";
+export const title = "Functions";
+export const available = (models) => models.length > 0;
+
+const SIZE = 120; // points of a drawn function
+const MORE = 3; // further batches that make fan and mean smoother, once the page is at rest
+const MORE_DRAWS = 32;
+const REST = 450; // ms
+const DENSITIES = 64; // values at which the density of a slice is computed
+const MOST_POINTS = 100;
+
+const TEMPLATE = `
+<div class="stage card">
+  <h2>Click points, see functions appear</h2>
+  <p class="lead">Click to add a point, drag to move it, double-click to remove it. Every line is a function that goes through them.</p>
+  <div class="frame">
+  <svg class="chart" id="posterior" role="group" aria-label="Functions through the points. Tab reaches the points; Enter adds one at the slice." tabindex="0"></svg>
+  <div class="slider"><input type="range" id="slice" step="any" aria-label="Slice: show the density of the value at this x" /></div>
+  <div class="noise-level" aria-hidden="true"></div>
+  </div>
+  <ul class="legend">
+    <li class="is-draws"><span></span>draws</li>
+    <li class="is-mean"><span></span>mean</li>
+    <li class="band"><span></span>50 % and 90 % of draws</li>
+    <li class="is-exact" hidden><span></span><i></i></li>
+  </ul>
+  <div class="buttons toolbar">
+    <button type="button" id="animate" class="primary">Watch the denoising</button>
+    <button type="button" id="reseed">New draws</button>
+    <button type="button" id="python">Copy Python</button>
+    <button type="button" id="link">Copy link</button>
+    <button type="button" id="png">PNG</button>
+    <button type="button" id="csv">CSV</button>
+    <button type="button" id="open">Open CSV</button>
+    <input type="file" id="file" accept=".csv,text/csv,text/plain" hidden />
+  </div>
+</div>
+<div class="panel card">
+  <fieldset><legend>Functions are</legend><div class="models"></div></fieldset>
+  <div>
+    <h3>Drawing</h3>
+    <label class="row"><span>Draws</span><input type="range" id="draws" min="1" max="64" /><output></output></label>
+    <label class="row"><span>Solver calls</span><input type="range" id="calls" min="2" max="30" /><output></output></label>
+    <div class="checks" id="show">
+      <label><input type="checkbox" value="draws" />Draws</label>
+      <label><input type="checkbox" value="mean" />Mean</label>
+      <label><input type="checkbox" value="fan" />Fan</label>
+      <label><input type="checkbox" value="exact" />Exact</label>
+    </div>
+  </div>
+  <div id="selected">
+    <h3>Selected point</h3>
+    <div class="coordinates">
+      <label>x<input type="number" id="point-x" step="0.05" /></label>
+      <label>y<input type="number" id="point-y" step="0.05" /></label>
+    </div>
+    <label class="row"><span>Its noise</span><input type="range" id="noise" min="0" max="1" step="0.02" /><output></output></label>
+    <div class="buttons"><button type="button" id="remove">Remove it</button><button type="button" id="clear">Clear all</button></div>
+  </div>
+  <p class="hint">Paste or drop a table with columns x, y and, if you know it, noise.</p>
+</div>`;
+
+export function create(root, page) {
+  root.innerHTML = TEMPLATE;
+  const find = (selector) => root.querySelector(selector);
+  const svg = find("#posterior");
+  const state = { model: page.models[0].name, points: [], draws: 32, calls: 7, seed: 0, at: 0, show: ["draws", "mean", "fan"] };
+  const kept = new Map(); // points by the range of inputs that they were set in
+  let selected = null;
+  let answered = { draws: [], more: [] };
+  let resting = 0;
+  let refining = null;
+  let saving = 0;
+
+  const model = () => page.models.find((one) => one.name === state.model);
+  const at = () => grid(model().low, model().high, SIZE);
+  const view = new PosteriorChart(svg, placeOverlays);
+  const points = new Points(view.chart, view.chart.layers.points, { add, move: moved, remove, select });
+  const context = () => state.points.map(({ x, y, noise }) => ({ x, y, noise }));
+  const question = (extra = {}) => ({ model: state.model, context: context(), at: at(), draws: state.draws, steps: state.calls, seed: state.seed, ...extra });
+  const film = new Denoising(
+    (draws, ratio) => {
+      view.showDraws(draws);
+      find(".noise-level").textContent = `noise / signal ${ratio >= 1 ? ratio.toFixed(1) : ratio.toFixed(3)}`;
+    },
+    () => {
+      svg.classList.remove("denoising");
+      find(".noise-level").textContent = "";
+      find("#animate").textContent = "Watch the denoising";
+      view.showDraws(answered.draws);
+    },
+  );
+
+  // What the newest points say.
+  const live = new Latest(
+    async (asked) => {
+      const begun = performance.now();
+      const [drawn, exact] = await Promise.all([post("api/draws", asked), askExact(asked)]);
+      return { draws: drawn.draws, exact, seconds: (performance.now() - begun) / 1000 };
+    },
+    ({ draws, exact, seconds }, asked, newest) => {
+      if (asked.model !== state.model) return;
+      answered = { draws, more: [] };
+      view.setDraws(draws, [], () => settled(newest));
+      showExact(exact);
+      const given = asked.context.length;
+      page.say(`${draws.length} draw${draws.length === 1 ? "" : "s"} given ${given} point${given === 1 ? "" : "s"}, ${asked.steps} solver calls, ${seconds.toFixed(2)} s`);
+    },
+    failed,
+  );
+
+  function failed(error) {
+    svg.dataset.state = "idle";
+    page.say(error.message, true);
+  }
+
+  function settled(newest) {
+    svg.dataset.draws = String(answered.draws.length);
+    if (!newest) return;
+    svg.dataset.state = "drawn";
+    svg.dispatchEvent(new CustomEvent("settled"));
+    resting = setTimeout(refine, REST);
+  }
+
+  // Something changed: ask again, and stop what was under way for the old points.
+  function update() {
+    clearTimeout(resting);
+    refining?.abort();
+    film.stop();
+    svg.dataset.state = "busy";
+    showPoints();
+    save();
+    live.ask(question());
+  }
+
+  // At rest there is time for more draws, and for the exact density of the slice.
+  async function refine() {
+    refining = new AbortController();
+    const { signal } = refining;
+    try {
+      await sliceDensity(signal);
+      while (answered.more.length < MORE * MORE_DRAWS) {
+        const seed = (state.seed + 1 + answered.more.length / MORE_DRAWS) % 2 ** 32;
+        const { draws } = await post("api/draws", question({ seed, draws: MORE_DRAWS }), signal);
+        answered.more.push(...draws);
+        view.setDraws(answered.draws, answered.more, () => {});
+      }
+      svg.dataset.state = "idle";
+    } catch (error) {
+      if (error.name !== "AbortError") failed(error);
+    }
+  }
+
+  async function sliceDensity(signal) {
+    if (model().noise_floor === 0) return; // jumps between two values have no density
+    const [bottom, top] = view.chart.ys;
+    const drawn = [...answered.draws, ...answered.more].map((row) => row[view.column]);
+    const reach = Math.max(Math.max(...drawn) - Math.min(...drawn), 0.08 * (top - bottom));
+    const [low, high] = [Math.max(bottom, Math.min(...drawn) - 0.25 * reach), Math.min(top, Math.max(...drawn) + 0.25 * reach)];
+    if (!(low < high)) return;
+    const values = grid(low, high, DENSITIES);
+    // Functions with next to no noise have peaks that no curve could show: see them with a little.
+    const sharp = model().noise_floor < 0.01;
+    const noise = sharp ? 0.03 * (top - bottom) : 0;
+    const asked = { model: state.model, context: context(), at: [view.at[view.column]], values: values.map((y) => [y]), noise, steps: sharp ? 16 : 10 };
+    const { log_density: logs } = await post("api/log-density", asked, signal);
+    view.setDensity(values.map((y, i) => [y, Math.exp(logs[i])]));
+  }
+
+  async function askExact(asked) {
+    if (!state.show.includes("exact") || !model().exact) return null;
+    return post("api/exact", { model: asked.model, context: asked.context, at: asked.at });
+  }
+
+  function showExact(exact) {
+    const gaussian = ["se", "matern52"].includes(state.model);
+    view.setExact(exact?.summary ? { ...exact.summary, gaussian } : null);
+    const legend = find(".legend .is-exact");
+    legend.hidden = !state.show.includes("exact") || !model().exact;
+    legend.querySelector("i").textContent = exact && !exact.summary ? `no exact posterior: ${exact.reason}` : model().exact;
+  }
+
+  // Points
+
+  function add(x, y, noise = 0) {
+    if (state.points.length >= MOST_POINTS) return page.say(`${MOST_POINTS} points are the most that fit`, true);
+    const point = { x, y, noise };
+    state.points.push(point);
+    selected = point;
+    update();
+    return point;
+  }
+
+  function moved() {
+    update();
+  }
+
+  function remove(point) {
+    const index = state.points.indexOf(point);
+    if (index < 0) return;
+    state.points.splice(index, 1);
+    selected = state.points[Math.min(index, state.points.length - 1)] ?? null;
+    update();
+    if (selected && svg.contains(document.activeElement)) points.focus(selected);
+  }
+
+  function select(point) {
+    if (selected === point) return;
+    selected = point;
+    showPoints();
+  }
+
+  function showPoints() {
+    points.show(state.points, selected);
+    find("#selected").querySelectorAll("input, #remove").forEach((control) => (control.disabled = !selected));
+    find("#clear").disabled = !state.points.length;
+    const typing = document.activeElement;
+    for (const axis of ["x", "y"]) {
+      const input = find(`#point-${axis}`);
+      if (input !== typing) input.value = selected ? Number(selected[axis].toFixed(3)) : "";
+    }
+    find("#noise").value = selected?.noise ?? 0;
+    find("#noise").nextElementSibling.textContent = selected ? shown(selected.noise) : "";
+  }
+
+  function setPoints(list) {
+    state.points = list.map(({ x, y, noise = 0 }) => ({ x, y, noise }));
+    selected = null;
+    fitView();
+    update();
+  }
+
+  // Model and view
+
+  function fitView() {
+    const { low, high, value_low: bottom, value_high: top } = model();
+    const ys = state.points.flatMap(({ y, noise }) => [y - 2 * noise, y + 2 * noise]);
+    const reach = [Math.min(bottom, ...ys), Math.max(top, ...ys)];
+    const slack = reach[0] < bottom || reach[1] > top ? 0.06 * (reach[1] - reach[0]) : 0;
+    view.setModel(at(), [low, high], [reach[0] < bottom ? reach[0] - slack : bottom, reach[1] > top ? reach[1] + slack : top]);
+    const slice = find("#slice");
+    Object.assign(slice, { min: low, max: high });
+    state.at = Math.min(high, Math.max(low, state.at));
+    slice.value = state.at;
+    view.setSlice(state.at);
+  }
+
+  function setModel(next) {
+    const range = ({ low, high }) => `${low} ${high}`;
+    const before = model();
+    kept.set(range(before), state.points);
+    state.model = next;
+    if (state.calls === before.calls) state.calls = model().calls;
+    const same = range(before) === range(model());
+    if (!same) state.points = kept.get(range(model())) ?? model().example.map((point) => ({ ...point }));
+    if (!state.points.includes(selected)) selected = null;
+    fitView();
+    showControls();
+    update();
+  }
+
+  function showControls() {
+    for (const radio of root.querySelectorAll("[name=model]")) radio.checked = radio.value === state.model;
+    for (const key of ["draws", "calls"]) {
+      find(`#${key}`).value = state[key];
+      find(`#${key}`).nextElementSibling.textContent = state[key];
+    }
+    for (const box of root.querySelectorAll("#show input")) box.checked = state.show.includes(box.value);
+    find("#show [value=exact]").disabled = !model().exact;
+    view.setShown(state.show);
+  }
+
+  function placeOverlays() {
+    points.show(state.points, selected);
+    const { left, right } = view.chart;
+    Object.assign(find("#slice").style, { marginLeft: `${left - 9}px`, width: `${right - left + 18}px` });
+  }
+
+  function save() {
+    clearTimeout(saving);
+    saving = setTimeout(() => page.tab === name && writeAddress({ ...state, tab: name }), 150);
+  }
+
+  // Controls
+
+  const radios = page.models.map(({ name: value, title: words, about }) => {
+    const label = document.createElement("label");
+    const radio = Object.assign(document.createElement("input"), { type: "radio", name: "model", value });
+    radio.addEventListener("change", () => setModel(value));
+    const [strong, small] = [document.createElement("strong"), document.createElement("small")];
+    [strong.textContent, small.textContent] = [words, about];
+    label.append(radio, strong, small);
+    return label;
+  });
+  find(".models").append(...radios);
+  for (const key of ["draws", "calls"]) {
+    find(`#${key}`).addEventListener("input", (event) => {
+      state[key] = Number(event.target.value);
+      showControls();
+      update();
+    });
+  }
+  find("#show").addEventListener("change", () => {
+    state.show = [...root.querySelectorAll("#show input:checked")].map((box) => box.value);
+    showControls();
+    save();
+    if (state.show.includes("exact")) askExact(question()).then(showExact, failed);
+    else showExact(null);
+  });
+  find("#slice").addEventListener("input", (event) => {
+    state.at = Number(event.target.value);
+    view.setSlice(state.at);
+    save();
+    clearTimeout(resting);
+    refining?.abort();
+    if (answered.draws.length) resting = setTimeout(refine, REST);
+  });
+  find("#noise").addEventListener("input", (event) => {
+    if (!selected) return;
+    selected.noise = Number(event.target.value);
+    update();
+  });
+  for (const axis of ["x", "y"]) {
+    find(`#point-${axis}`).addEventListener("input", (event) => {
+      const value = event.target.valueAsNumber;
+      const [low, high] = axis === "x" ? [model().low, model().high] : [-1000, 1000];
+      if (!selected || !(value >= low && value <= high)) return;
+      selected[axis] = value;
+      if (axis === "y" && (value < view.chart.ys[0] || value > view.chart.ys[1])) fitView();
+      update();
+    });
+  }
+  svg.addEventListener("keydown", (event) => {
+    if (event.target !== svg || event.key !== "Enter") return;
+    const value = view.summary?.mean[view.column] ?? 0;
+    const point = add(state.at, value);
+    if (point) points.focus(point);
+  });
+
+  const buttons = {
+    remove: () => selected && remove(selected),
+    clear: () => setPoints([]),
+    reseed: () => {
+      state.seed = Math.floor(Math.random() * 1e6);
+      update();
+    },
+    animate: async () => {
+      if (film.playing) return film.stop();
+      clearTimeout(resting);
+      refining?.abort();
+      const asked = question({ trajectory: true });
+      const { draws, trajectory } = await post("api/draws", asked);
+      answered.draws = draws;
+      svg.classList.add("denoising");
+      find("#animate").textContent = "Stop";
+      film.play(trajectory, draws);
+    },
+    python: async () => {
+      const exact = state.show.includes("exact");
+      await copyText(pythonFor({ ...state, model: model(), at: at(), more: MORE, moreDraws: MORE_DRAWS, exact }));
+      page.say("Copied: Python that gives the numbers on the screen");
+    },
+    link: async () => {
+      writeAddress({ ...state, tab: name });
+      await copyText(location.href);
+      page.say("Copied: a link to what is on the screen");
+    },
+    png: async () => download(`ndp-${state.model}.png`, await picture(svg)),
+    csv: () => {
+      const { mean, std } = view.summary;
+      download(`ndp-${state.model}.csv`, writeDraws(at(), mean, std, answered.draws), "text/csv");
+    },
+    open: () => find("#file").click(),
+  };
+  for (const [id, act] of Object.entries(buttons)) {
+    find(`#${id}`).addEventListener("click", async () => {
+      try {
+        await act();
+      } catch (error) {
+        failed(error);
+      }
+    });
+  }
+
+  // Tables
+
+  function readTable(text) {
+    try {
+      const list = readObservations(text, { low: model().low, high: model().high, most: MOST_POINTS });
+      setPoints(list);
+      page.say(`${list.length} points read`);
+    } catch (error) {
+      page.say(error.message, true);
+    }
+  }
+
+  find("#file").addEventListener("change", async (event) => {
+    const [file] = event.target.files;
+    if (file) readTable(await file.slice(0, 1e6).text());
+    event.target.value = "";
+  });
+  addEventListener("paste", (event) => {
+    if (page.tab !== name || event.target.closest?.("input")) return;
+    const text = event.clipboardData.getData("text");
+    if (text) readTable(text);
+  });
+  const stage = find(".stage");
+  stage.addEventListener("dragover", (event) => {
+    event.preventDefault();
+    stage.classList.add("receiving");
+  });
+  stage.addEventListener("dragleave", () => stage.classList.remove("receiving"));
+  stage.addEventListener("drop", async (event) => {
+    event.preventDefault();
+    stage.classList.remove("receiving");
+    const [file] = event.dataTransfer.files;
+    readTable(file ? await file.slice(0, 1e6).text() : event.dataTransfer.getData("text"));
+  });
+
+  // What the address says, or an example.
+  function fromAddress() {
+    const given = readAddress();
+    const known = page.models.some((one) => one.name === given.model);
+    state.model = known ? given.model : state.model;
+    state.calls = model().calls;
+    for (const key of ["draws", "calls", "seed", "at"]) state[key] = given[key] ?? state[key];
+    state.show = given.show?.filter((one) => ["draws", "mean", "fan", "exact"].includes(one)) ?? state.show;
+    const inside = (given.points ?? model().example).filter(({ x }) => x >= model().low && x <= model().high);
+    showControls();
+    setPoints(inside);
+  }
+
+  let begun = false;
+  return {
+    shown() {
+      const given = readAddress();
+      const elsewhere = begun && given.tab === null && given.model !== null && writeKey(given) !== writeKey(state);
+      if (!begun || elsewhere) fromAddress();
+      else save();
+      begun = true;
+    },
+  };
+}
+
+// Whether an address that was typed or gone back to says something else than the page shows.
+const writeKey = ({ model, points, draws, calls, seed }) =>
+  JSON.stringify([model, (points ?? []).map(({ x, y, noise }) => [x, y, noise].map((v) => v.toFixed(3))), draws, calls, seed]);

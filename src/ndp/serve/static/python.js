@@ -1,0 +1,30 @@
+// The Python that gives the numbers on the screen.
+
+const list = (values) => `[${values.map((value) => Number(value.toFixed(6))).join(", ")}]`;
+
+export function pythonFor({ model, points, at, draws, calls, seed, more, moreDraws, exact }) {
+  const noisy = points.some((point) => point.noise > 0);
+  const noise = noisy ? `, noise=np.array(${list(points.map((point) => point.noise))})` : "";
+  const code = `import numpy as np
+import torch
+
+import ndp
+
+x = np.array(${list(points.map((point) => point.x))})
+y = np.array(${list(points.map((point) => point.y))})
+posterior = ndp.load("${model.name}").condition(x, y${noise})
+grid = np.linspace(${at[0]}, ${at.at(-1)}, ${at.length})
+
+
+def draw(count, seed):
+    return posterior.sample(grid, count, steps=${calls}, generator=torch.Generator().manual_seed(seed))
+
+
+draws = draw(${draws}, ${seed})  # the lines
+functions = np.concatenate([draws, *(draw(${moreDraws}, ${seed} + k) for k in range(1, ${more + 1}))])
+mean, std = functions.mean(0), functions.std(0)
+fan = np.quantile(functions, [0.05, 0.25, 0.75, 0.95], axis=0)
+`;
+  const known = exact && ["se", "matern52"].includes(model.name);
+  return known ? `${code}exact_mean, exact_std = ndp.load("gp-${model.name}").condition(x, y${noise}).moments(grid)\n` : code;
+}

@@ -1,0 +1,356 @@
+"""The page in a real browser: what a visitor does, with mouse, keyboard and finger."""
+
+import csv
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+SMALL = "draws=6&calls=3&seed=0&show=draws,mean,fan"
+TWO = f"model=se&points=-1,0.5;1,-0.5&at=0&{SMALL}"
+SHOTS = os.environ.get("NDP_SCREENSHOTS")  # a folder: then every test leaves a picture there
+
+
+class Visit:
+    """A page, and what a visitor can see and do on it."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+
+    def settled(self) -> None:
+        self.page.wait_for_selector("#posterior[data-state=drawn], #posterior[data-state=idle]", timeout=30_000)
+
+    def idle(self) -> None:
+        self.page.wait_for_selector("#posterior[data-state=idle]", timeout=60_000)
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """Where in the window the values are: the surface covers the axes, from the lowest to the highest of each."""
+        box = self.page.locator("#posterior .surface").bounding_box()
+        return box["x"] + box["width"] * (x + 2) / 4, box["y"] + box["height"] * (3 - y) / 6
+
+    def click(self, x: float, y: float) -> None:
+        self.page.mouse.click(*self.place(x, y))
+
+    @property
+    def points(self) -> list[list[float]]:
+        """The points as they are in the address."""
+        self.page.wait_for_timeout(250)
+        text = re.search(r"points=([^&]*)", self.page.url)
+        assert text
+        return [[float(v) for v in point.split(",")] for point in text[1].split(";") if point]
+
+    @property
+    def draws(self) -> list[str]:
+        return self.page.eval_on_selector_all("#posterior .draws path", "all => all.map(p => p.getAttribute('d'))")
+
+    def status(self, words: str) -> None:
+        self.page.wait_for_function(
+            "words => document.getElementById('status').textContent.includes(words)", arg=words, timeout=30_000
+        )
+
+
+@pytest.fixture
+def opened(browser: Any, port: int, request: pytest.FixtureRequest) -> Iterator[Callable[..., Visit]]:
+    """Opens the page at an address. Nothing is asked of other hosts meanwhile, and the console stays silent."""
+    complaints: list[str] = []
+    pages: list[Any] = []
+
+    def watch(page: Any) -> None:
+        page.on("console", lambda message: complaints.append(message.text) if message.type != "log" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("response", lambda got: complaints.append(f"{got.status} {got.url}") if got.status >= 400 else None)
+        own = (f"http://127.0.0.1:{port}/", "blob:", "data:")
+        page.on("request", lambda made: complaints.append(made.url) if not made.url.startswith(own) else None)
+
+    def open_page(address: str, **options: Any) -> Visit:
+        context = browser.new_context(**({"viewport": {"width": 1280, "height": 860}} | options))
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page = context.new_page()
+        watch(page)
+        page.goto(address if address.startswith("http") else f"http://127.0.0.1:{port}/#{address}")
+        pages.append(page)
+        return Visit(page)
+
+    yield open_page
+    for index, page in enumerate(pages):
+        if SHOTS:
+            name = re.sub(r"\W+", "-", f"{request.node.name} {index}")
+            page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), full_page=True)
+        page.context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def visit(opened: Callable[..., Visit]) -> Visit:
+    return opened(TWO)
+
+
+def test_points_are_added_dragged_and_removed(visit: Visit) -> None:
+    visit.settled()
+    before = visit.draws
+    assert len(before) == 6
+    visit.click(0.0, 1.0)
+    visit.status("given 3 points")
+    visit.settled()
+    assert visit.draws != before
+    assert visit.points[-1] == pytest.approx([0, 1], abs=0.02)
+    assert visit.page.locator("#posterior .point").count() == 3
+
+    mouse = visit.page.mouse
+    mouse.move(*visit.place(0.0, 1.0))
+    mouse.down()
+    for step in range(1, 6):
+        mouse.move(*visit.place(0.1 * step, 1.0 - 0.4 * step))
+    mouse.up()
+    visit.settled()
+    assert visit.points[-1] == pytest.approx([0.5, -1.0], abs=0.02)
+
+    mouse.dblclick(*visit.place(0.5, -1.0))
+    visit.status("given 2 points")
+    assert visit.points == [[-1, 0.5], [1, -0.5]]
+    visit.page.click("#clear")
+    visit.status("given 0 points")
+
+
+def test_everything_works_by_keyboard(visit: Visit) -> None:
+    visit.settled()
+    page = visit.page
+    page.focus("#posterior")
+    page.keyboard.press("Enter")
+    visit.status("given 3 points")
+    added = visit.points[-1]
+    assert page.evaluate("document.activeElement.classList.contains('point')")
+    page.keyboard.press("Shift+ArrowUp")
+    page.keyboard.press("ArrowLeft")
+    moved = visit.points[-1]
+    assert moved == pytest.approx([added[0] - 0.04, added[1] + 0.3], abs=1e-3)
+    page.keyboard.press("Delete")
+    visit.status("given 2 points")
+    page.focus("#tab-functions")
+    page.keyboard.press("ArrowRight")
+    assert page.is_visible("#search")
+
+
+def test_a_phone_is_enough(opened: Callable[..., Visit]) -> None:
+    visit = opened(TWO, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    visit.settled()
+    page = visit.page
+    page.touchscreen.tap(*visit.place(0.0, 1.0))
+    visit.status("given 3 points")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out"
+    small = page.eval_on_selector_all(
+        "button, input[type=range], .models label",
+        "all => all.filter(e => e.offsetParent && e.getBoundingClientRect().height < 22).map(e => e.id)",
+    )
+    assert small == []
+
+
+def test_models_change_and_points_stay_where_they_can(visit: Visit) -> None:
+    visit.settled()
+    visit.page.check("input[value=matern52]", force=True)
+    visit.page.wait_for_url("**/#model=matern52*")
+    assert visit.points == [[-1, 0.5], [1, -0.5]]
+    visit.page.check("input[value=step]", force=True)
+    visit.page.wait_for_url("**/#model=step*")
+    visit.status("given 2 points")
+    assert visit.points == [[-0.6, 0], [0.5, 1]]
+    visit.page.check("input[value=se]", force=True)
+    visit.page.wait_for_url("**/#model=se*")
+    assert visit.points == [[-1, 0.5], [1, -0.5]]
+
+
+def test_a_slice_shows_the_density_of_the_value_there(opened: Callable[..., Visit]) -> None:
+    visit = opened("model=step&points=-0.6,0;0.6,1&at=0.9&draws=24&calls=8&seed=0&show=draws")
+    visit.settled()
+    page = visit.page
+    bars = "#posterior .marginal .bar"
+    assert page.locator(bars).count() <= 2, "to the right of all jumps every value is 1"
+    page.fill("#slice", "0")
+    heights = page.eval_on_selector_all(bars, "all => all.map(b => [+b.getAttribute('y'), +b.getAttribute('width')])")
+    ordered = sorted(heights, key=lambda bar: -bar[1])
+    assert abs(ordered[0][0] - ordered[1][0]) > 100, "the two longest bars lie far apart: 0 and 1"
+    page.wait_for_timeout(250)
+    assert "at=0&" in page.url
+
+
+def test_settings_redraw(visit: Visit) -> None:
+    visit.settled()
+    page = visit.page
+    page.fill("#draws", "9")
+    page.wait_for_selector("#posterior[data-draws='9']")
+    page.fill("#calls", "5")
+    visit.status("5 solver calls")
+    before = visit.draws
+    page.click("#reseed")
+    page.wait_for_function("old => document.querySelector('.draws path').getAttribute('d') !== old", arg=before[0])
+    page.mouse.click(*visit.place(-1, 0.5))
+    page.fill("#noise", "0.5")
+    visit.settled()
+    assert visit.points[0] == [-1, 0.5, 0.5]
+    page.uncheck("#show [value=fan]")
+    assert not page.is_visible("#posterior .fan .wide")
+    page.check("#show [value=exact]")
+    page.wait_for_function("() => document.querySelectorAll('.exact path')[2].getAttribute('d')")
+    assert page.is_visible(".legend .is-exact")
+    page.click("#theme")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_the_denoising_can_be_watched(visit: Visit) -> None:
+    visit.settled()
+    end = visit.draws
+    visit.page.click("#animate")
+    visit.page.wait_for_selector("#posterior.denoising")
+    visit.page.wait_for_function(
+        "() => document.querySelector('.noise-level').textContent.startsWith('noise / signal')"
+    )
+    assert visit.draws != end
+    visit.page.wait_for_selector("#posterior:not(.denoising)", timeout=15_000)
+    assert visit.draws == end, "it ends with the functions that were there"
+
+
+def test_the_python_gives_the_numbers_on_the_screen(visit: Visit) -> None:
+    visit.idle()
+    assert visit.page.get_attribute("#posterior .marginal .curve", "d"), (
+        "at rest there is the exact density of the slice"
+    )
+    visit.page.click("#python")
+    visit.status("Copied")
+    code = visit.page.evaluate("navigator.clipboard.readText()")
+    with visit.page.expect_download() as download:
+        visit.page.click("#csv")
+    with Path(download.value.path()).open() as file:
+        rows = list(csv.DictReader(file))
+    names: dict[str, Any] = {}
+    exec(code, names)
+    np.testing.assert_allclose([float(row["x1"]) for row in rows], names["grid"], atol=1e-6)
+    for name in ("mean", "std"):
+        np.testing.assert_allclose([float(row[name]) for row in rows], names[name], atol=1e-4)
+    for index, draw in enumerate(names["draws"]):
+        np.testing.assert_allclose([float(row[f"draw{index + 1}"]) for row in rows], draw, atol=1e-4)
+
+
+def test_a_link_brings_back_what_was_there(visit: Visit, opened: Callable[..., Visit]) -> None:
+    visit.settled()
+    visit.click(0.4, 0.8)
+    visit.status("given 3 points")
+    visit.settled()
+    visit.page.click("#link")
+    visit.status("Copied")
+    link = visit.page.evaluate("navigator.clipboard.readText()")
+    again = opened(link)
+    again.settled()
+    assert again.points == visit.points
+    assert again.draws == visit.draws
+
+
+def test_pictures_are_saved(visit: Visit) -> None:
+    visit.settled()
+    with visit.page.expect_download() as download:
+        visit.page.click("#png")
+    assert download.value.suggested_filename == "ndp-se.png"
+    assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
+
+
+DROP = """([text, kind]) => {
+  const data = new DataTransfer();
+  if (kind === "drop") data.items.add(new File([text], "points.csv", { type: "text/csv" }));
+  else data.setData("text", text);
+  const event = kind === "drop"
+    ? new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true })
+    : new ClipboardEvent("paste", { clipboardData: data, bubbles: true });
+  document.querySelector(kind === "drop" ? "#functions .stage" : "body").dispatchEvent(event);
+}"""
+
+
+def test_tables_are_dropped_pasted_and_opened(visit: Visit) -> None:
+    visit.settled()
+    visit.page.evaluate(DROP, ["x1,y,noise\n-1.5,2.5,0.1\n0,5,\n1.5,-1,0\n", "drop"])
+    visit.status("given 3 points")
+    assert visit.points == [[-1.5, 2.5, 0.1], [0, 5], [1.5, -1]]
+    labels = visit.page.eval_on_selector_all("#posterior .grid text", "all => all.map(t => t.textContent)")
+    assert "4" in labels, "the axis reaches to the points"
+    visit.page.evaluate(DROP, ["0.5\t1\n", "paste"])
+    visit.status("given 1 point,")
+    table = {"name": "p.csv", "mimeType": "text/csv", "buffer": b"x;y\n1;1\n-1;0\n"}
+    visit.page.set_input_files("#file", table)
+    visit.status("given 2 points")
+    for text, words in (
+        ("x,y\n0,many\n", "Row 2: y must be a number, not “many”"),
+        ("x,y\n9,0\n", "Row 2: x = 9 is outside -2 to 2"),
+        ("a,b\n1,2\n", "needs columns x and y; it has a, b"),
+        ("x,y\n", "has no rows"),
+        ("x,y\n" + "0,0\n" * 101, "at most 100"),
+    ):
+        visit.page.evaluate(DROP, [text, "drop"])
+        visit.status(words)
+    assert visit.points == [[1, 1], [-1, 0]], "a table with a mistake changes nothing"
+
+
+def test_the_hidden_function_is_searched(opened: Callable[..., Visit]) -> None:
+    page = opened("tab=optimise").page
+    page.wait_for_selector("#optimise[data-evaluations='0']")
+    page.click("#step")
+    page.wait_for_selector("#optimise[data-evaluations='1']")
+    assert page.locator("#search .draws path").count() == 0, "the first points are random"
+    page.click("#run")
+    page.wait_for_selector("#optimise[data-evaluations='5']", timeout=60_000)
+    assert page.locator("#search .draws path").count() == 11
+    assert page.get_attribute("#search .deciding", "d")
+    assert page.locator("#search .seen circle, #search circle.seen").count() >= 5
+    page.check("#reveal")
+    assert page.get_attribute("#search .truth", "d")
+    page.uncheck("#reveal")
+    assert not page.get_attribute("#search .truth", "d")
+    assert float(page.inner_text("#regret")) >= 0
+    page.click("#again")
+    page.wait_for_selector("#optimise[data-evaluations='0']")
+
+
+def test_the_newest_question_wins(visit: Visit) -> None:
+    """However fast questions come, the last answer is that of the last question, and few are asked."""
+    visit.settled()
+    asked: list[str] = []
+    visit.page.on("request", lambda made: asked.append(made.url) if made.url.endswith("/draws") else None)
+    for value in range(10, 31):
+        visit.page.evaluate(
+            "value => { const s = document.querySelector('#draws'); s.value = value; s.dispatchEvent(new Event('input')); }",
+            value,
+        )
+    visit.page.wait_for_selector("#posterior[data-draws='30']", timeout=30_000)
+    visit.settled()
+    assert len(visit.draws) == 30
+    assert len(asked) < 12
+
+
+def test_labels_and_contrast(visit: Visit) -> None:
+    """Every control has a name, and words stand out from what is behind them, in both themes."""
+    visit.settled()
+    unnamed = visit.page.eval_on_selector_all(
+        "button, input:not([type=file]), [role=tab], svg[tabindex], .point",
+        """all => all.filter(e => !(e.getAttribute('aria-label') || e.labels?.length || e.textContent.trim()))
+                      .map(e => e.outerHTML)""",
+    )
+    assert unnamed == []
+    for theme in ("light", "dark"):
+        ratios = visit.page.evaluate(
+            """theme => {
+              document.documentElement.dataset.theme = theme;
+              const style = getComputedStyle(document.documentElement);
+              const light = (name) => {
+                const hex = style.getPropertyValue(name).trim().slice(1);
+                const [r, g, b] = [0, 2, 4].map(i => parseInt(hex.slice(i, i + 2), 16) / 255)
+                  .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+                return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+              };
+              const ratio = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+              return [["--ink", "--card"], ["--muted", "--card"], ["--muted", "--paper"], ["--muted", "--soft"],
+                      ["--on-accent", "--accent"], ["--problem", "--paper"]].map(([a, b]) => ratio(a, b));
+            }""",
+            theme,
+        )
+        assert min(ratios) > 4.5, ratios
