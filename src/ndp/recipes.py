@@ -407,12 +407,8 @@ def make_validation(
         use_context=recipe.use_context,
         exact=exact_process(recipe.prior),
         ratios=trained_ratios(recipe),
-<<<<<<< HEAD
         law=recipe.level_law,
-        tasks=64 if recipe.of_images else 16,
-=======
-        tasks=64 if recipe.prior == UNIVERSAL else 16,  # its tasks are of many kinds
->>>>>>> issue9
+        tasks=64 if recipe.of_images or recipe.prior == UNIVERSAL else 16,  # where tasks are of many kinds
     )
 
 

@@ -237,26 +237,10 @@ class BiDimensionalAttention(nn.Module):
         if marked is not None:
             if self.function_code is None:
                 raise ValueError("this network does not tell functions from observations")
-<<<<<<< HEAD
-            s = s + marked[..., None, None] * self.function_code
+            s = s + (marked[..., None, None] * self.function_code).to(s.dtype)
         levels = self.embed_level(level)
         total, left = self.blocks(s, levels, crowd, rotation, mask, separate=separate, memories=memories, alone=alone)
         return self.out(self.head(total.mean(dim=2))), left
-=======
-            s = s + (marked[..., None, None] * self.function_code).to(s.dtype)
-        embedded_level = self.embed_level(level)
-        total = torch.zeros_like(s)
-        left: list[Memory] = []
-        for index, block in enumerate(self.blocks):
-            memory = None if memories is None else memories[index]
-            s, skip, own = block(
-                s, embedded_level, crowd, rotation, mask, separate=separate, memory=memory, alone=alone
-            )
-            total = total + skip
-            left.append(own)
-        pooled = total.mean(dim=2) * len(self.blocks) ** -0.5
-        return self.out(self.head(pooled)), tuple(left)
->>>>>>> issue9
 
     def _rotation(self, x: Float[Tensor, "B N D"]) -> Rotation | None:
         return Rotation(x[..., None, None] * self.frequencies) if self.inputs is Inputs.ROTARY else None

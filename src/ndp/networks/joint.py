@@ -282,10 +282,11 @@ def _side(count: int, dim: int) -> int:
 
 @dataclass(frozen=True)
 class _KnownPlaces:
-    """A context that was encoded, and where the targets are."""
+    """A context that was encoded, where the targets are, and whether each of them is asked for by itself."""
 
     context: object
     x: Float[Tensor, "B M D"]
+    alone: bool
 
 
 @final
@@ -317,10 +318,16 @@ class KnownInputs(nn.Module):
         level: Float[Tensor, "B C"],
         mask: Bool[Tensor, "B C"] | None,
         x_target: Float[Tensor, "B M D"],
+        *,
+        of_function: bool = False,
+        alone: bool = False,
     ) -> _KnownPlaces:
-        return _KnownPlaces(self.joint.encode(x, y, torch.full_like(level, CLEAN), level, mask), x_target)
+        if of_function:
+            raise ValueError("this network does not tell functions from observations")
+        return _KnownPlaces(self.joint.encode(x, y, torch.full_like(level, CLEAN), level, mask), x_target, alone)
 
     def decode(
         self, y_t: Float[Tensor, "R M P"], level: Float[Tensor, ""], encoding: _KnownPlaces
     ) -> Float[Tensor, "R M P"]:
-        return self.joint.decode(encoding.x, y_t, torch.full_like(level, CLEAN), level, encoding.context)[1]
+        places = encoding.x, y_t, torch.full_like(level, CLEAN), level
+        return self.joint.decode(*places, encoding.context, alone=encoding.alone)[1]
