@@ -205,7 +205,6 @@ def test_help_does_not_wait_for_torch() -> None:
     code = """
 import sys
 from ndp.cli import app
-from ndp.models import shipped_folder
 try:
     app(["sample", "--help"])
 except SystemExit:
