@@ -1,4 +1,4 @@
-# The two commands of the README. Each sets up everything it needs in .venv, from pinned versions.
+# The commands of the README. Each sets up everything it needs in .venv, from pinned versions.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready

@@ -21,6 +21,7 @@ from ndp.diffusion.solvers import (
     half_to_zero,
     heun,
     to_zero,
+    watched,
 )
 from ndp.experiments.closed_form import Tasks, ancestral_loss, draw_tasks, solver_loss
 
@@ -45,6 +46,17 @@ def diagonal_gaussian() -> tuple[Callable[[Tensor, Tensor], Tensor], Tensor, Ten
     mean = MEAN[None, :, None]
     end = alpha(LAST) * mean + spread(LAST) / spread(FIRST) * (start - alpha(FIRST) * mean)
     return denoise, start, end
+
+
+def test_watching_changes_nothing_and_sees_every_state() -> None:
+    denoise, start, _ = diagonal_gaussian()
+    levels = torch.linspace(FIRST, LAST, 9, dtype=torch.float64)
+    seen: list[tuple[Tensor, Tensor]] = []
+    end = watched(dpm_solver, lambda y, level: seen.append((y, level)))(denoise, start, levels)
+    assert torch.equal(end, dpm_solver(denoise, start, levels))
+    assert torch.equal(torch.stack([level for _, level in seen]), levels)
+    for index, (y, _) in enumerate(seen):
+        assert torch.equal(y, dpm_solver(denoise, start, levels[: index + 1]))
 
 
 @pytest.mark.parametrize(("solver", "order"), [(ddim, 1), (heun, 2), (dpm_solver, 2)])

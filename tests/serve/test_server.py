@@ -10,8 +10,8 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from local_server import listening
 
-from conftest import listening
 from ndp.serve.catalogue import Catalogue
 from ndp.serve.server import address, allowed_hosts, check_free
 

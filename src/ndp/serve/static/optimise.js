@@ -118,7 +118,7 @@ export function create(root, page) {
     find("#count").textContent = evaluated.length;
     find("#best").textContent = evaluated.length ? shown(Math.min(...evaluated.map(({ y }) => y)), 3) : "–";
     find("#regret").textContent = regret.length ? shown(regret.at(-1), 4) : "–";
-    regrets.setDomain([0.5, Math.max(10, regret.length)], [Math.min(-2, ...regret.map(log)) - 0.2, Math.max(0.5, ...regret.map(log)) + 0.2]);
+    regrets.setDomain([0.5, Math.max(10, regret.length) + 0.5], [Math.min(-2, ...regret.map(log)) - 0.2, Math.max(0.5, ...regret.map(log)) + 0.2]);
     find("#step").disabled = find("#run").disabled = evaluated.length >= MOST;
     root.dataset.evaluations = String(evaluated.length);
   }
