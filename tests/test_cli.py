@@ -336,7 +336,10 @@ def test_a_mistake_in_training_is_one_line_and_makes_no_folder(folder: Path, arg
         ("evaluate gp-se", "gp-se is exact"),
         ("evaluate se --device cuda", "there is no CUDA device here; use --device cpu"),
         ("evaluate se --device tpu", "a device is auto, cpu or cuda, not 'tpu'"),
-        ("reproduce regression --kernel rbf --rows truth", "there is no kernel named 'rbf'; there are: se, matern52"),
+        (
+            "reproduce regression --kernel rbf --rows truth",
+            "there is no kernel named 'rbf'; there are: se, matern52, sawtooth, mixture",
+        ),
         ("reproduce regression --device cuda --rows ours", "there is no CUDA device here; use --device cpu"),
         ("reproduce global-optimisation --model se", "se is not a joint model; train one with ndp train --model joint"),
         ("reproduce calibration --device cuda", "there is no CUDA device here; use --device cpu"),

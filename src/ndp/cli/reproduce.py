@@ -78,7 +78,7 @@ def regression(
 
     console = Console()
     with told_plainly(), console.status("Importing torch") as status:
-        from ndp.experiments.regression import OTHERS, ROWS, Settings, measure
+        from ndp.experiments.regression import KERNELS, OTHERS, ROWS, Settings, measure
         from ndp.experiments.regression_report import as_markdown, picture, read_scores, with_newer, write_scores
 
         settings = Settings(device=device, repaint_tasks=repaint_tasks)
@@ -88,6 +88,11 @@ def regression(
                 tasks=16, draws=(128,), steps=10, density_tasks=8, repaint_levels=20, repaint_tasks=4, device=device
             )
             name = "regression-quick"
+        for one_kernel in kernel.split(","):
+            if one_kernel not in (*KERNELS, *OTHERS):
+                raise ValueError(
+                    f"there is no kernel named {one_kernel!r}; there are: {', '.join((*KERNELS, *OTHERS))}"
+                )
         chosen = [row for row in ROWS if any(text in row for text in rows.split(","))]
         before = read_scores(out / f"{name}.json")
         scores, missing = [], []
