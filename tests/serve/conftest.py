@@ -29,7 +29,7 @@ def port(catalogue: Catalogue) -> Iterator[int]:
         yield port
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while playwright lives, nothing else in this process can run an event loop of its own
 def browser() -> Iterator[Any]:
     """Chromium without a window."""
     from playwright.sync_api import sync_playwright
