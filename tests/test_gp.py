@@ -118,7 +118,7 @@ def test_scaled_kernel_divides_inputs_by_the_root_of_the_dimension() -> None:
 
 
 def test_marginals_are_the_diagonal_of_the_joint_law() -> None:
-    gp = ndp.load("gp-matern52")
+    gp = regression_gp("matern52")
     x = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
     posterior = gp.condition(x, x**2, mask=torch.tensor([[True, True, False, True]]))
     at = torch.linspace(-2, 2, 9, dtype=torch.float64)[None, :, None]
