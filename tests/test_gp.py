@@ -9,7 +9,6 @@ import torch
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-import ndp
 from ndp.gp import GP, ScaledToDimension
 from ndp.models import regression_gp
 
