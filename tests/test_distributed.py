@@ -52,7 +52,8 @@ def test_the_averaged_gradient_is_that_of_the_union_batch(tmp_path: Path) -> Non
             import torch
             from lightning_fabric import Fabric
             from ndp.diffusion.objective import denoising_loss
-            from ndp.recipes import Recipe, make_model, make_sources
+            from ndp.making import make_model, make_sources
+            from ndp.recipes import Recipe
             from ndp.training import _Drawing
 
             fabric = Fabric(accelerator="cpu", devices=2)

@@ -7,7 +7,7 @@ import torch
 from ndp.gp import GP
 from ndp.gp_mixture import GPMixture, log_normal_lengthscales
 from ndp.models import marginalised_gp, matern32, regression_gp
-from ndp.recipes import make_prior
+from ndp.named_priors import make_prior
 
 X = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
 Y = torch.tensor([0.3, -0.5, 0.2, 1.0], dtype=torch.float64)[None, :, None]

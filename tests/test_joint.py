@@ -9,9 +9,10 @@ import torch
 import ndp
 from ndp.checkpoint import read_model, write_model
 from ndp.joint import JointNDP
+from ndp.making import make_model, make_sources
 from ndp.models import load_ndp
 from ndp.networks.joint import JointAttention
-from ndp.recipes import Recipe, make_model, make_sources
+from ndp.recipes import Recipe
 
 
 def model(**options: object) -> JointNDP:

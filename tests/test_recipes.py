@@ -5,7 +5,9 @@ import json
 import pytest
 import torch
 
-from ndp.recipes import PRIORS, Recipe, make_model, make_prior, make_sources
+from ndp.making import make_model, make_sources
+from ndp.named_priors import PRIORS, make_prior
+from ndp.recipes import Recipe
 
 
 @pytest.mark.parametrize("prior", list(PRIORS))
@@ -37,6 +39,9 @@ def test_a_recipe_survives_json() -> None:
         ({"prior": "se", "steps": 0}, "steps must be at least 1"),
         ({"prior": "se", "dims": [0]}, "dims must be whole numbers"),
         ({"prior": "se", "error": "l3"}, "'l3' is not a valid Error"),
+        ({"prior": "universal", "model": "gnp"}, "the universal prior is for an NDP that sees a context"),
+        ({"prior": "universal", "model": "ndp-paper"}, "the universal prior is for an NDP that sees a context"),
+        ({"prior": "mnist", "targets": 9}, "targets is a number of points of a prior's tasks"),
     ],
 )
 def test_what_is_wrong_with_a_recipe_is_named(settings: dict, message: str) -> None:

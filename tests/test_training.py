@@ -15,8 +15,9 @@ import torch
 from lightning_fabric import Fabric
 
 from ndp.diffusion.oracle import GPOracle
+from ndp.making import make_model, make_sources
 from ndp.models import regression_gp
-from ndp.recipes import Recipe, make_model, make_sources
+from ndp.recipes import Recipe
 from ndp.run_folder import RunFolder
 from ndp.training import CHUNK, Progress, _Drawing, fit, schedule, seed_of
 

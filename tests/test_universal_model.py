@@ -8,7 +8,8 @@ import torch
 
 import ndp
 from ndp.checkpoint import read_model, write_model
-from ndp.recipes import Recipe, make_ndp, make_sources, make_validation
+from ndp.making import make_ndp, make_sources, make_validation
+from ndp.recipes import Recipe
 from ndp.scaling import ScaledByContext
 from ndp.training import fit
 

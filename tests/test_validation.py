@@ -7,9 +7,10 @@ from ndp.diffusion.objective import Error
 from ndp.diffusion.oracle import GPOracle
 from ndp.diffusion.prediction import Prediction
 from ndp.gp import GP
+from ndp.making import make_model, make_validation
 from ndp.models import regression_gp
 from ndp.priors.source import Synthetic
-from ndp.recipes import Recipe, make_model, make_validation
+from ndp.recipes import Recipe
 from ndp.validation import HELD_OUT_LOSS, NATS_LOST, Validation
 
 CPU = torch.device("cpu")

@@ -16,9 +16,11 @@ from ndp.baselines.neural_process import NeuralProcess
 from ndp.checkpoint import write_model
 from ndp.devices import read_device
 from ndp.joint import JointNDP
+from ndp.making import make_model, make_sources, make_validation
+from ndp.named_priors import PRIORS
 from ndp.priors.image import IMAGE_SETS
 from ndp.process import NDP
-from ndp.recipes import PRIORS, Recipe, make_model, make_sources, make_validation
+from ndp.recipes import Recipe
 from ndp.run_folder import RunFolder
 from ndp.validation import Validation
 

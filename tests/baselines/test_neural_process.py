@@ -12,7 +12,8 @@ import ndp
 from ndp.baselines.architectures import Kind
 from ndp.baselines.neural_process import HeldOutLikelihood, NeuralProcess
 from ndp.checkpoint import read_model, write_model
-from ndp.recipes import Recipe, make_model, make_sources, make_validation
+from ndp.making import make_model, make_sources, make_validation
+from ndp.recipes import Recipe
 from ndp.training import Progress, fit
 
 SMALL: dict[str, dict[str, Any]] = {

@@ -27,10 +27,11 @@ from ndp.experiments.bayesopt import (
 )
 from ndp.experiments.bayesopt_report import Curves, verdicts
 from ndp.experiments.bayesopt_rows import GPR, NDP_DEFAULT, NDP_MARGINAL, RANDOM, chosen_rows, make_row
+from ndp.making import make_model
 from ndp.models import optimisation_gp
 from ndp.optimise.thompson import PAPER_RULE, Rule, minimise
 from ndp.process import NDP
-from ndp.recipes import Recipe, make_model
+from ndp.recipes import Recipe
 
 BOX = [[-1.0, 1.0]]
 

@@ -25,9 +25,10 @@ from ndp.experiments.image_scaling import measure as measure_cost
 from ndp.experiments.images import AIMS, FRACTIONS, Method, Score, Sizes, as_functions, bits_per_value, measure
 from ndp.experiments.images_report import better_by, judged, why_skipped
 from ndp.image_files import read_picture
+from ndp.making import make_ndp
 from ndp.priors.image import IMAGE_SETS, scaling_of_images
 from ndp.process import NDP
-from ndp.recipes import Recipe, make_ndp
+from ndp.recipes import Recipe
 
 PICTURES = torch.from_numpy(bars(6, size=10))
 SMALL = Sizes(images=6, steps=2, repaint_images=3, repaint_levels=2, bits_images=2, probes=1, repaint_repeats=1)

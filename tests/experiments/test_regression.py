@@ -13,8 +13,9 @@ from ndp.cli import app
 from ndp.evaluation import given
 from ndp.experiments.regression import DIAGONAL, OURS, PAPER, TRUTH, Settings, held_out_functions, measure
 from ndp.experiments.regression_report import as_markdown
+from ndp.making import make_ndp
 from ndp.models import regression_gp
-from ndp.recipes import Recipe, make_ndp
+from ndp.recipes import Recipe
 
 FEW = Settings(tasks=6, draws=(64,), steps=5, density_tasks=2, repaint_levels=3)
 

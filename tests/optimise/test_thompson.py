@@ -146,7 +146,8 @@ def test_many_evaluations_of_many_inputs_fit_in_little_memory(tmp_path: Path) ->
     script = f"""
 import resource
 from ndp.optimise.thompson import minimise
-from ndp.recipes import Recipe, make_ndp
+from ndp.making import make_ndp
+from ndp.recipes import Recipe
 ndp = make_ndp(Recipe(prior="bo-marginal", dims=(3, 4, 5, 6)))
 found = minimise(sum, [[0, 1]] * 6, ndp, evaluations=200, progress=False, history={str(path)!r})
 print(len(found), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -8,6 +8,7 @@ import torch
 from image_data import bars, write_npz
 from ndp.diffusion.levels import CLEAN
 from ndp.diffusion.objective import denoising_loss
+from ndp.making import make_model, make_sources, make_validation
 from ndp.priors.image import (
     ImageSource,
     draw_known,
@@ -19,7 +20,7 @@ from ndp.priors.image import (
     validation_source,
 )
 from ndp.priors.source import Source
-from ndp.recipes import Recipe, make_model, make_sources, make_validation
+from ndp.recipes import Recipe
 from ndp.training import _Drawing
 
 CPU = torch.device("cpu")

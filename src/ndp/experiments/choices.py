@@ -9,8 +9,9 @@ from lightning_fabric import Fabric
 from ndp.diffusion.objective import Error
 from ndp.diffusion.prediction import Prediction
 from ndp.evaluation import Number, evaluate
+from ndp.making import make_ndp, make_sources
 from ndp.models import regression_gp
-from ndp.recipes import Recipe, make_ndp, make_sources
+from ndp.recipes import Recipe
 from ndp.training import fit
 
 OURS = "ours: summed logits, rotary, separate context, v with L2"

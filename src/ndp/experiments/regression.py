@@ -25,9 +25,9 @@ from ndp.evaluation import Number, given
 from ndp.gp import GPPosterior
 from ndp.metrics import fitted_gaussian_log_prob
 from ndp.models import exact_process, load, names
+from ndp.named_priors import make_prior
 from ndp.priors.source import Batch, Synthetic
 from ndp.process import NDP
-from ndp.recipes import make_prior
 from ndp.repainting import RePaintPosterior
 
 SEED = 2023

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ndp.models import exact_process, load, marginalised_gp, prior_of, shipped
+from ndp.named_priors import PRIORS
 from ndp.priors.step import Step
 from ndp.process import NDP
-from ndp.recipes import PRIORS
 from ndp.typing import Process
 
 _NDP = "neural diffusion process"

@@ -1,0 +1,191 @@
+"""What a recipe makes: where its functions come from, an untrained model, and the validation of its training."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ndp.baselines.neural_process import HeldOutLikelihood, NeuralProcess
+from ndp.joint import JointNDP
+from ndp.joint_validation import JointValidation
+from ndp.models import exact_process
+from ndp.named_priors import (
+    PRIORS,
+    UNIVERSAL,
+    UNIVERSAL_CONTEXT,
+    UNIVERSAL_TARGETS,
+    PriorSpec,
+    Standardised,
+    make_prior,
+)
+from ndp.networks.kinds import IMAGE, JOINT, make_network
+from ndp.priors.image import read_training_set, scaling_of_images, training_sources, validation_source
+from ndp.priors.source import EqualContext, Source, Synthetic
+from ndp.priors.table import Functions, TableSource, read_functions, scaled, scaling_of, split
+from ndp.priors.universal import Universal
+from ndp.process import NDP
+from ndp.recipes import JOINT_MODEL, NDP_MODEL, Recipe, trained_ratios
+from ndp.scaling import ScaledByContext, Scaling
+from ndp.typing import Prior
+from ndp.validation import Validation
+
+PAPER_POINTS = 100  # of a function, where inputs and outputs are learned as in the paper
+
+
+def functions_of(recipe: Recipe) -> tuple[Functions, Functions]:
+    """The functions of a recipe's table: those that are trained on, and those that are kept for validation."""
+    return split(read_functions(Path(recipe.data)), seed=recipe.seed)
+
+
+def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
+    """Sources for each number of input dimensions and of targets, in model units; training takes them in turn."""
+    if recipe.of_images:
+        return list(training_sources(recipe.prior, recipe.data_dir, varied=recipe.use_context))
+    if recipe.data:
+        functions, _ = functions_of(recipe)
+        return [TableSource(scaled(functions, scaling_of(functions)))]
+    if recipe.prior == UNIVERSAL:
+        sizes = recipe.most_context or UNIVERSAL_CONTEXT, recipe.targets or UNIVERSAL_TARGETS
+        return [Universal(dim, *sizes) for dim in recipe.dims]
+    spec = PRIORS[recipe.prior]
+    prior = make_prior(recipe.prior, device)
+    if recipe.model == JOINT_MODEL:
+        return _joint_sources(recipe, spec, prior)
+    places = {dim: recipe.most_context or spec.context_per_dim * dim for dim in recipe.dims}
+    usual = recipe.targets or spec.targets
+    if recipe.model != NDP_MODEL:
+        (dim,) = recipe.dims
+        synthetic = Synthetic(
+            prior, dim, spec.low, spec.high, usual, most_context=places[dim], clustered=spec.clustered
+        )
+        return [EqualContext(synthetic)]
+    return [
+        Synthetic(
+            Standardised(prior, spec.scaling) if isinstance(spec.scaling, Scaling) else prior,
+            dim=dim,
+            low=spec.low,
+            high=spec.high,
+            targets=targets,
+            least_targets=least,
+            most_context=places[dim],
+            clustered=spec.clustered,
+        )
+        for dim in recipe.dims
+        for targets, least in (
+            ((usual, None), (max(spec.most_targets // dim, usual), 1))
+            if recipe.use_context
+            else ((usual, None),)  # as in the paper
+        )
+    ]
+
+
+def _joint_sources(recipe: Recipe, spec: PriorSpec, prior: Prior) -> list[Source]:
+    """Targets that are asked alone, which is how an input is asked for, and in turn targets of one function together.
+
+    Without a context there are only the latter, 100 of them, as in the paper.
+    """
+    if not recipe.use_context:
+        points = recipe.targets or PAPER_POINTS
+        return [Synthetic(prior, dim, spec.low, spec.high, points, most_context=0) for dim in recipe.dims]
+    return [
+        Synthetic(
+            prior,
+            dim,
+            spec.low,
+            spec.high,
+            recipe.targets or spec.targets,
+            most_context=recipe.most_context or spec.context_per_dim * dim,
+            least_targets=None if alone else 1,
+            clustered=0.0 if alone else spec.clustered,  # alone an input may be anywhere: it is not told by its company
+            alone=alone,
+        )
+        for dim in recipe.dims
+        for alone in (True, False)
+    ]
+
+
+def make_validation(
+    recipe: Recipe, model: NDP | JointNDP | NeuralProcess, device: torch.device
+) -> Validation | JointValidation | HeldOutLikelihood:
+    """Held-out functions of a table, or draws of the prior that training does not meet."""
+    sources = make_sources(recipe, device)
+    if isinstance(model, JointNDP):
+        return JointValidation.of(
+            sources[0], device, prediction=recipe.prediction, error=recipe.error, together=recipe.together
+        )
+    if isinstance(model, NeuralProcess):
+        return HeldOutLikelihood.of(model, sources[0], device)
+    if recipe.data:
+        trained_on, held_out = functions_of(recipe)
+        sources = [TableSource(scaled(held_out, scaling_of(trained_on)))]
+    if recipe.of_images:
+        sources = [validation_source(recipe.prior, recipe.data_dir)]
+    return Validation.of(
+        sources,
+        device,
+        prediction=recipe.prediction,
+        error=recipe.error,
+        use_context=recipe.use_context,
+        exact=exact_process(recipe.prior),
+        ratios=trained_ratios(recipe),
+        law=recipe.level_law,
+        tasks=64 if recipe.of_images or recipe.prior == UNIVERSAL else 16,  # where tasks are of many kinds
+    )
+
+
+def make_model(recipe: Recipe) -> NDP | JointNDP | NeuralProcess:
+    """The untrained model of a recipe; its weights are a function of the seed."""
+    if recipe.model == NDP_MODEL:
+        return make_ndp(recipe)
+    if recipe.model == JOINT_MODEL:
+        return make_joint_ndp(recipe)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        return NeuralProcess(recipe.model, recipe.dims[0], options=recipe.network)
+
+
+def make_ndp(recipe: Recipe) -> NDP:
+    """The untrained NDP of a recipe."""
+    options: dict[str, Any] = {}
+    if recipe.data:
+        functions, _ = functions_of(recipe)
+        scaling: Scaling | ScaledByContext | None = scaling_of(functions)
+        dims: tuple[int, ...] = (functions.x.shape[-1],)
+        num_outputs, noise_floor = functions.y.shape[-1], 0.0
+        options = {"inputs": "fourier"}  # of somebody's own functions we do not know that they are stationary
+    elif recipe.of_images:
+        scaling = scaling_of_images(read_training_set(recipe.prior, recipe.data_dir)[0])
+        dims, num_outputs, noise_floor = (2,), len(scaling.y_scale), 0.0
+        options = {"kind": IMAGE}
+    else:
+        spec = PRIORS[recipe.prior]
+        scaling, dims, num_outputs, noise_floor = spec.scaling, recipe.dims, 1, spec.noise_floor
+        if recipe.prior == UNIVERSAL:  # what lies between the numbers that it is trained at is its too
+            dims = tuple(range(min(dims), max(dims) + 1))
+        options = dict(spec.network)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        network = make_network(num_outputs=num_outputs, **(options | recipe.network))
+    return NDP(
+        network,
+        prediction=recipe.prediction,
+        noise_floor=noise_floor,
+        num_outputs=num_outputs,
+        input_dims=dims,
+        trained_ratios=trained_ratios(recipe),
+        scaling=scaling,
+    )
+
+
+def make_joint_ndp(recipe: Recipe) -> JointNDP:
+    """The untrained joint NDP of a recipe."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        network = make_network(kind=JOINT, **recipe.network)
+    return JointNDP(
+        network,
+        prediction=recipe.prediction,
+        noise_floor=PRIORS[recipe.prior].noise_floor,
+        input_dims=recipe.dims,
+        trained_ratios=trained_ratios(recipe),
+    )
