@@ -6,9 +6,10 @@ from typing import Any
 import torch
 
 from ndp.baselines.neural_process import HeldOutLikelihood, NeuralProcess
+from ndp.gp import GP
 from ndp.joint import JointNDP
 from ndp.joint_validation import JointValidation
-from ndp.models import exact_process
+from ndp.models import exact_process, load
 from ndp.named_priors import (
     PRIORS,
     UNIVERSAL,
@@ -29,6 +30,7 @@ from ndp.scaling import ScaledByContext, Scaling
 from ndp.typing import Prior
 from ndp.validation import Validation
 
+FEW_TARGETS = 16  # a third of the tasks have from one to these, a third from these to most_targets / D
 PAPER_POINTS = 100  # of a function, where inputs and outputs are learned as in the paper
 
 
@@ -71,10 +73,10 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
             clustered=spec.clustered,
         )
         for dim in recipe.dims
-        for targets, least in (
-            ((usual, None), (max(spec.most_targets // dim, usual), 1))
+        for least, targets in (
+            ((None, usual), (1, FEW_TARGETS), (FEW_TARGETS, max(spec.most_targets // dim, usual)))
             if recipe.use_context
-            else ((usual, None),)  # as in the paper
+            else ((None, usual),)  # as in the paper
         )
     ]
 
@@ -142,6 +144,17 @@ def make_model(recipe: Recipe) -> NDP | JointNDP | NeuralProcess:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         return NeuralProcess(recipe.model, recipe.dims[0], options=recipe.network)
+
+
+def begin_with(model: NDP | JointNDP | NeuralProcess, name: str) -> None:
+    """Give an untrained model the weights of a trained one, a name or a folder, that has the same network."""
+    trained = load(name)
+    if isinstance(trained, GP) or type(trained) is not type(model):
+        raise ValueError(f"training cannot start from {name}: it is not a model of this kind")
+    mine, theirs = model.network.state_dict(), trained.network.state_dict()
+    if {key: value.shape for key, value in mine.items()} != {key: value.shape for key, value in theirs.items()}:
+        raise ValueError(f"training cannot start from {name}: its network has other settings than the recipe's")
+    model.network.load_state_dict(theirs)
 
 
 def make_ndp(recipe: Recipe) -> NDP:

@@ -35,7 +35,7 @@ class PriorSpec:
     noise_floor: float
     low: float = -2.0
     high: float = 2.0
-    targets: int = 50  # half of the tasks have this many, the other half from 1 to most_targets / D
+    targets: int = 50  # a third of the tasks have this many, the others from 1 to most_targets / D
     most_targets: int = 256
     context_per_dim: int = 10
     clustered: float = 0.0  # share of the tasks whose points crowd
@@ -82,7 +82,7 @@ PRIORS = {
         targets=80,
         most_targets=128,
         context_per_dim=20,
-        network={"inputs": "fourier"},
+        network={"inputs": "fourier", "blocks": 6},
         scaling=Scaling((0.0,), (1.0,), (0.5,), (0.5,)),
     ),
     "bo-fixed": PriorSpec("GP, Matern-5/2, lengthscale 0.5, noise 0.01, for optimisation", **_OPTIMISATION),

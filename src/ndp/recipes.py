@@ -69,6 +69,8 @@ class Recipe:
     # The most points of context, and the targets, that a task of a prior has; 0 for the prior's own numbers.
     most_context: int = 0
     targets: int = 0
+    # The model, a name or a folder, whose weights training starts from; none: random ones.
+    start: str = ""
     # The network: its kind and the arguments of its class, or those of the neural process's constructor.
     network: dict[str, Any] = field(default_factory=dict)
     # The objective. `schedule` 0 draws continuous levels, most of them by `level_law`, mean and standard deviation of

@@ -16,7 +16,7 @@ from ndp.baselines.neural_process import NeuralProcess
 from ndp.checkpoint import write_model
 from ndp.devices import read_device
 from ndp.joint import JointNDP
-from ndp.making import make_model, make_sources, make_validation
+from ndp.making import begin_with, make_model, make_sources, make_validation
 from ndp.named_priors import PRIORS
 from ndp.priors.image import IMAGE_SETS
 from ndp.process import NDP
@@ -38,6 +38,8 @@ def train(
     """Start or resume the run of a folder; the model is saved at its end, and its state on the way."""
     fabric.launch()
     model = make_model(recipe)
+    if recipe.start and not folder.seconds():
+        begin_with(model, recipe.start)
     sources = make_sources(recipe, fabric.device)
     validation = make_validation(recipe, model, fabric.device)
     columns = (
@@ -85,7 +87,8 @@ def train(
     if fabric.is_global_zero:
         model.about = {
             "trained_on": describe(recipe),
-            "recipe": recipe.as_dict() | {"data_dir": Path(recipe.data_dir).name},  # not where it was on this machine
+            "recipe": recipe.as_dict()  # without where things were on this machine
+            | {"data_dir": Path(recipe.data_dir).name, "start": Path(recipe.start).name},
             "minutes": round(folder.seconds() / 60, 2),
             "speed": {name: round(value, 3) for name, value in asdict(speed).items()},
             "scores": scores,
@@ -115,7 +118,9 @@ def prepare(
     if out is None:
         raise ValueError("a run needs a folder: --out FOLDER (or --resume FOLDER)")
     recipe = Recipe.from_dict((_read_toml(config) if config else {}) | settings)
-    make_model(recipe)  # what is wrong with a recipe is said before its folder is made
+    model = make_model(recipe)  # what is wrong with a recipe is said before its folder is made
+    if recipe.start:
+        begin_with(model, recipe.start)
     if fabric.global_rank == 0:
         return RunFolder.create(out, recipe, overwrite=overwrite), recipe, fabric
     return RunFolder(out), recipe, fabric

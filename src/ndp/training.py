@@ -92,6 +92,7 @@ def fit(
         weight_decay=recipe.weight_decay,
         betas=(0.9, 0.99),
         capturable=on_graph,
+        fused=on_graph,
     )
     average = [p.detach().clone() for p in raw.parameters()]
     start = 0

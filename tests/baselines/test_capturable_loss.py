@@ -15,7 +15,7 @@ from ndp.priors.source import EqualContext, Synthetic
 
 SMALL: dict[str, Any] = {"width": 16, "dim_embedding": 16, "num_dec_layers": 2}
 CAPTURABLE = [kind for kind in Kind if not kind.convolutional]
-FACTORIES = (torch.zeros, torch.ones, torch.eye, torch.tensor, torch.randn, torch.rand, torch.arange, torch.linspace)
+FACTORIES = (torch.zeros, torch.ones, torch.eye, torch.full, torch.randn, torch.rand, torch.arange, torch.linspace)
 LOOKS = (torch.Tensor.numpy, torch.Tensor.cpu, torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.__bool__)
 
 
@@ -28,7 +28,7 @@ class Watch(TorchFunctionMode):
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = kwargs or {}
-        if function in LOOKS:
+        if function in LOOKS or function is torch.tensor:  # which copies what it is given to the device
             self.looks.append(function.__name__)
         if function in FACTORIES and options.get("device") is None:
             self.placeless.append(function.__name__)

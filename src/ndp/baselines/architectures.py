@@ -85,13 +85,19 @@ def decisions() -> AbstractContextManager[Any]:
     return lab.ControlFlowCache()
 
 
-class UncheckedCholesky(TorchFunctionMode):
-    """Cholesky factors without a look at whether they exist; where they do not, they are not finite."""
+class WithoutWaiting(TorchFunctionMode):
+    """What the package does and a captured step cannot: copy numbers to the device, and look whether a factor exists.
+
+    Numbers are written on the device instead; a Cholesky factor that does not exist is not finite.
+    """
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
         if function is torch.linalg.cholesky:
-            return torch.linalg.cholesky_ex(*args, **(kwargs or {})).L
-        return function(*args, **(kwargs or {}))
+            return torch.linalg.cholesky_ex(*args, **kwargs).L
+        if function is torch.tensor and isinstance(args[0], int | float):
+            return torch.full((), *args, **kwargs)
+        return function(*args, **kwargs)
 
 
 def package() -> Any:

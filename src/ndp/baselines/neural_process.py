@@ -20,7 +20,7 @@ from ndp.arrays import (
     read_probabilities,
     read_values,
 )
-from ndp.baselines.architectures import Kind, UncheckedCholesky, construct, decisions, on_device, package
+from ndp.baselines.architectures import Kind, WithoutWaiting, construct, decisions, on_device, package
 from ndp.optimiser_step import StepInputs
 from ndp.priors.source import Batch, Source
 from ndp.randomness import fresh_generator
@@ -94,7 +94,7 @@ class NeuralProcess:
         options: dict[str, Any] = {"normalise": True}
         if self.kind.latent:
             options |= {"subsume_context": True, "num_samples": ELBO_DRAWS}
-        with on_device(x.device), self._decisions, UncheckedCholesky():
+        with on_device(x.device), self._decisions, WithoutWaiting():
             _, gain = (nps.elbo if self.kind.latent else nps.loglik)(generator, network, *parts, **options)
         return -gain
 

@@ -132,6 +132,9 @@ def train(
         str,
         typer.Option(help="Pictures of mnist or celeba32: a folder, an NPZ file, or a name for Hugging Face datasets."),
     ] = "",
+    start: Annotated[
+        str, typer.Option(help="Trained model to start from, a name or a folder. Default: random weights.")
+    ] = "",
     dim: Annotated[str, typer.Option(help="Input dimensions to train at, such as 2 or 1,2,3.")] = "",
     config: Annotated[Path | None, typer.Option(help="TOML file with settings of a recipe; options here win.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
@@ -163,6 +166,7 @@ def train(
             "prior": prior or None,
             "data": str(data) if data else None,
             "data_dir": data_dir or None,
+            "start": start or None,
             "dims": read_dims(dim),
             "steps": steps,
             "batch": batch,

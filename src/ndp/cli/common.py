@@ -32,9 +32,12 @@ def require(*packages: str, extra: str) -> None:
 
 def read_dims(text: str) -> tuple[int, ...] | None:
     """Input dimensions from text such as 1,2,3."""
-    if not text:
-        return None
+    return read_whole_numbers("--dim", text, "2 or 1,2,3") or None
+
+
+def read_whole_numbers(option: str, text: str, such_as: str) -> tuple[int, ...]:
+    """Whole numbers with commas between them; none for no text."""
     try:
-        return tuple(int(part) for part in text.split(","))
+        return tuple(int(part) for part in text.split(",")) if text else ()
     except ValueError:
-        raise ValueError(f"--dim takes whole numbers such as 2 or 1,2,3, not {text!r}") from None
+        raise ValueError(f"{option} takes whole numbers such as {such_as}, not {text!r}") from None

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ndp.cli.common import read_dims, told_plainly
+from ndp.cli.common import read_dims, read_whole_numbers, told_plainly
 
 reproduce = typer.Typer(help="Figures and tables, one command each.", no_args_is_help=True)
 
@@ -60,6 +60,9 @@ def regression(
     dim: Annotated[str, typer.Option(help="Input dimensions.")] = "1,2,3",
     rows: Annotated[str, typer.Option(help="Only rows whose name holds one of these texts (commas between).")] = "",
     shift: Annotated[float, typer.Option(help="Move all inputs: 4 tests on [2, 6] instead of [-2, 2].")] = 0.0,
+    draws: Annotated[str, typer.Option(help="Draws that a Gaussian is fitted to; empty: none.")] = "128,1024",
+    density_tasks: Annotated[int, typer.Option(min=0, help="Test functions for densities (0: no densities).")] = 128,
+    draw_tasks: Annotated[int, typer.Option(min=2, help="Test functions for estimates by draws.")] = 128,
     repaint_tasks: Annotated[int, typer.Option(min=2, help="Test functions for RePaint, which is slow.")] = 128,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     quick: Annotated[
@@ -81,7 +84,13 @@ def regression(
         from ndp.experiments.regression import KERNELS, OTHERS, ROWS, Settings, measure
         from ndp.experiments.regression_report import as_markdown, picture, read_scores, with_newer, write_scores
 
-        settings = Settings(device=device, repaint_tasks=repaint_tasks)
+        settings = Settings(
+            draws=read_whole_numbers("--draws", draws, "128 or 128,1024"),
+            density_tasks=density_tasks,
+            draw_tasks=draw_tasks,
+            repaint_tasks=repaint_tasks,
+            device=device,
+        )
         name = "regression"
         if quick:
             settings = Settings(

@@ -75,7 +75,7 @@ def write_scores(path: Path, scores: Iterable[Score]) -> None:
 def as_markdown(scores: list[Score]) -> str:
     """The table, what our NDP gains over the best other row, and what rows lose where the inputs are moved."""
     here = [s for s in scores if s.shift == 0]
-    parts = [_table(here), _gains_table(here)]
+    parts = [_table(here), _net_table(here), _gains_table(here)]
     parts += [_shift_table(scores, shift) for shift in sorted({s.shift for s in scores} - {0.0})]
     return "\n".join(part for part in parts if part)
 
@@ -150,6 +150,36 @@ def gains(scores: list[Score]) -> list[Gain]:
         difference = torch.tensor(ours.nats[:common]) - torch.tensor(best.nats[:common])
         found.append(Gain(cell, best.row, Number.of(difference)))
     return found
+
+
+def net_gaps(scores: list[Score]) -> dict[tuple[str, str], dict[Cell, Number]]:
+    """What rows lose, by draws, to the exact process by as many draws: the estimator's own loss is in both.
+
+    Keys are row and estimator. Paired over test functions.
+    """
+    exact = {(s.kernel, s.dim, s.estimator): s for s in scores if s.row == TRUTH and s.estimator != DENSITY}
+    found: dict[tuple[str, str], dict[Cell, Number]] = {}
+    for score in scores:
+        best = exact.get((score.kernel, score.dim, score.estimator))
+        if best is None or score.row not in (OURS, PAPER):
+            continue
+        common = min(len(score.nats), len(best.nats))
+        lost = torch.tensor(best.nats[:common]) - torch.tensor(score.nats[:common])
+        found.setdefault((score.row, score.estimator), {})[score.kernel, score.dim] = Number.of(lost)
+    return found
+
+
+def _net_table(scores: list[Score]) -> str:
+    found = net_gaps(scores)
+    cells = [cell for cell in CELLS if any(cell in row for row in found.values())]
+    if not cells:
+        return ""
+    lines = _head("| below the exact GP by as many draws, nats a point | estimator |", cells)
+    for (row, estimator), numbers in found.items():
+        functions = {(s.kernel, s.dim): len(s.nats) for s in scores if (s.row, s.estimator) == (row, estimator)}
+        values = (f"{numbers[cell]} ({functions[cell]})" if cell in numbers else "" for cell in cells)
+        lines.append(f"| {row} (number of functions) | {estimator} | " + " | ".join(values) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def _gains_table(scores: list[Score]) -> str:

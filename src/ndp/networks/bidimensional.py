@@ -18,6 +18,7 @@ from ndp.networks.blocks import BiDimensionalBlocks
 from ndp.networks.embedding import (
     WIDTHS,
     LevelEmbedding,
+    PreciseLinear,
     Rotation,
     crowding_by_role,
     frequencies_of_heads,
@@ -119,7 +120,7 @@ class BiDimensionalAttention(nn.Module):
         self.register_buffer("widths", widths_of_crowding(), persistent=False)
         features = {Inputs.ROTARY: 0, Inputs.RAW: 1, Inputs.FOURIER: width}[self.inputs]
         self.ordered_dims = ordered_dims
-        self.embed = nn.Linear(features * max(ordered_dims, 1) + num_outputs, width)
+        self.embed = PreciseLinear(features * max(ordered_dims, 1) + num_outputs, width)
         self.counts_neighbours = counts_neighbours
         self.function_code = nn.Parameter(torch.randn(width)) if tells_noise else None
         self.embed_level = LevelEmbedding(level_width)
@@ -132,8 +133,8 @@ class BiDimensionalAttention(nn.Module):
             crowd_width=2 * WIDTHS if counts_neighbours else 0,
             over_dimensions=not ordered_dims,
         )
-        self.head = nn.Sequential(nn.Linear(width, width), nn.GELU())
-        self.out = nn.Linear(width, num_outputs)
+        self.head = nn.Sequential(PreciseLinear(width, width), nn.GELU())
+        self.out = PreciseLinear(width, num_outputs)
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
 

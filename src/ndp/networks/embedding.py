@@ -29,6 +29,18 @@ def widths_of_crowding() -> Float[Tensor, "W"]:
     return log_spaced(WIDTHS, NARROWEST, WIDEST)
 
 
+class PreciseLinear(nn.Linear):
+    """A layer in the precision of its weights, whatever the network around it computes in.
+
+    It stands where values come in and go out: rounded to bfloat16, a value is off by as much as the least noise that is
+    learned. What it gives is what blocks add to, so their sums are precise too.
+    """
+
+    def forward(self, values: Float[Tensor, "*shape I"]) -> Float[Tensor, "*shape O"]:
+        with torch.autocast(values.device.type, enabled=False):
+            return super().forward(values.to(self.weight.dtype))
+
+
 class LevelEmbedding(nn.Module):
     """A 128-dimensional sinusoidal code of the noise level (the paper's, on a log scale) through a small network."""
 

@@ -10,7 +10,16 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from ndp.networks.attention import AttentionOverPoints, PointAttention
-from ndp.networks.embedding import FASTEST, SLOWEST, LevelEmbedding, Rotation, log_spaced, sinusoids, without_masked
+from ndp.networks.embedding import (
+    FASTEST,
+    SLOWEST,
+    LevelEmbedding,
+    PreciseLinear,
+    Rotation,
+    log_spaced,
+    sinusoids,
+    without_masked,
+)
 
 ABSOLUTE = 16  # frequencies by which a token knows where it is
 
@@ -59,11 +68,11 @@ class ImageAttention(nn.Module):
         directions = (spectrum[:, None, :, None] * torch.eye(dims)[:, None]).flatten(1, 2)
         self.register_buffer("directions", directions, persistent=False)
         self.register_buffer("frequencies", log_spaced(ABSOLUTE, SLOWEST, FASTEST), persistent=False)
-        self.embed = nn.Linear(2 * ABSOLUTE * dims + num_outputs, width)
+        self.embed = PreciseLinear(2 * ABSOLUTE * dims + num_outputs, width)
         self.embed_level = LevelEmbedding(level_width)
         self.blocks = nn.ModuleList(ImageBlock(width, heads, expansion, level_width) for _ in range(blocks))
         self.norm = LevelNorm(width, level_width)
-        self.out = nn.Linear(width, num_outputs)
+        self.out = PreciseLinear(width, num_outputs)
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
 
@@ -84,9 +93,8 @@ class ImageAttention(nn.Module):
             raise ValueError(f"this network is for {self.dims} ordered input dimensions, not {x.shape[-1]}")
         x, y_t, level = without_masked(mask, x, y_t, level)
         rotation = Rotation((x[:, :, None, None, None] * self.directions).sum(-1))
-        with torch.autocast(x.device.type, enabled=False):  # 8 bits resolve neither coordinates nor little noise
-            places = sinusoids(x, self.frequencies).flatten(-2)
-            s = self.embed(torch.cat([places, y_t], dim=-1))
+        places = sinusoids(x, self.frequencies).flatten(-2)
+        s = self.embed(torch.cat([places, y_t], dim=-1))
         embedded_level = self.embed_level(level)
         for block in self.blocks:
             s = block(s, embedded_level, rotation, mask)

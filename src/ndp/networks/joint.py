@@ -20,6 +20,7 @@ from ndp.networks.blocks import BiDimensionalBlocks
 from ndp.networks.embedding import (
     WIDTHS,
     LevelEmbedding,
+    PreciseLinear,
     Rotation,
     crowding,
     frequencies_of_heads,
@@ -90,7 +91,7 @@ class JointAttention(nn.Module):
         self.register_buffer("frequencies", frequencies_of_heads(width, heads), persistent=False)
         self.register_buffer("widths", widths_of_crowding(), persistent=False)
         # Sines and cosines of the coordinate in its place drown the value: such a network never came to use its context.
-        self.embed = nn.Linear(1 + num_outputs, width)
+        self.embed = PreciseLinear(1 + num_outputs, width)
         self.embed_level = LevelEmbedding(level_width)
         self.embed_level_of_inputs = LevelEmbedding(level_width)
         self.blocks = BiDimensionalBlocks(
@@ -101,10 +102,10 @@ class JointAttention(nn.Module):
             PointAttention(attention),
             crowd_width=2 * WIDTHS if counts_neighbours else 0,
         )
-        self.head = nn.Sequential(nn.Linear(width, width), nn.GELU())
-        self.out = nn.Linear(width, num_outputs)
-        self.head_of_inputs = nn.Sequential(nn.Linear(width, width), nn.GELU())
-        self.out_of_inputs = nn.Linear(width, 1)
+        self.head = nn.Sequential(PreciseLinear(width, width), nn.GELU())
+        self.out = PreciseLinear(width, num_outputs)
+        self.head_of_inputs = nn.Sequential(PreciseLinear(width, width), nn.GELU())
+        self.out_of_inputs = PreciseLinear(width, 1)
         for out in (self.out, self.out_of_inputs):
             nn.init.zeros_(out.weight)
             nn.init.zeros_(out.bias)

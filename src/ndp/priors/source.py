@@ -86,7 +86,8 @@ class Synthetic:
     """Functions of a prior at inputs uniform in [low, high]^dim.
 
     A task has from `least_context` to `most_context` points of context and from `least_targets` (none: all) to `targets`
-    targets. A network that only ever saw one number of targets is overconfident on a denser grid. In a share `clustered` of
+    targets, in which one and two are as far apart as 100 and 200. A network that only ever saw one number of targets is
+    overconfident on a denser grid, and one that hardly ever saw a few is not to be trusted on them. In a share `clustered` of
     the tasks some of the points crowd around one place, as they do in an optimisation.
     """
 
@@ -116,7 +117,7 @@ class Synthetic:
             )
         mask = fill(tasks, self.least_context, self.most_context, generator)
         least = self.targets if self.least_targets is None else self.least_targets
-        mask = torch.cat([mask, fill(tasks, least, self.targets, generator)], dim=1)
+        mask = torch.cat([mask, fill_by_ratio(tasks, least, self.targets, generator)], dim=1)
         return Batch(x, y, mask, self.most_context, torch.ones_like(mask), alone=self.alone)
 
 
@@ -162,3 +163,9 @@ def fill(tasks: int, least: int, most: int, generator: torch.Generator) -> Bool[
     """Which of `most` places hold a point: a number uniform in least..most, from the front."""
     size = torch.randint(least, most + 1, (tasks, 1), generator=generator, device=generator.device)
     return torch.arange(most, device=generator.device) < size
+
+
+def fill_by_ratio(tasks: int, least: int, most: int, generator: torch.Generator) -> Bool[Tensor, "{tasks} {most}"]:
+    """Which of `most` places hold a point: a number whose logarithm is uniform from least to most, from the front."""
+    share = torch.rand((tasks, 1), generator=generator, dtype=torch.float64, device=generator.device)
+    return torch.arange(most, device=generator.device) < (least * ((most + 1) / least) ** share).floor()
