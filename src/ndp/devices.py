@@ -13,5 +13,4 @@ def read_device(name: str) -> torch.device:
     if not there or name == "cpu":
         return torch.device("cpu")
     torch.set_float32_matmul_precision("high")
-    torch.backends.cuda.enable_cudnn_sdp(False)  # with its attention, training in bfloat16 diverged
     return torch.device("cuda")

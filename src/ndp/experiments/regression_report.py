@@ -145,7 +145,7 @@ def gains(scores: list[Score]) -> list[Gain]:
         others = [s for s in here if s.row in (*NEURAL_PROCESSES, PAPER)]
         if ours is None or not others:
             continue
-        best = max(others, key=lambda s: s.log_prob.mean)
+        best = max(others, key=lambda s: s.log_prob.mean if s.gap is None else -s.gap.mean)
         common = min(len(ours.nats), len(best.nats))
         difference = torch.tensor(ours.nats[:common]) - torch.tensor(best.nats[:common])
         found.append(Gain(cell, best.row, Number.of(difference)))
