@@ -243,6 +243,17 @@ def test_a_damaged_state_is_told_plainly(tmp_path: Path) -> None:
         folder.load_state(torch.device("cpu"))
 
 
+def test_attention_in_half_precision_learns_the_same() -> None:
+    plan = recipe(steps=12)
+    expected = weights_after(plan)
+    model = make_model(plan)
+    fit(model, make_sources(plan, torch.device("cpu")), plan, fabric=cpu(), half_attention=True)
+    found = model.network.state_dict()
+    assert any(not torch.equal(found[name], value) for name, value in expected.items())
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=0.05, atol=2e-3)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_captured_step_on_the_gpu_does_what_the_plain_step_does() -> None:
     plan = recipe(steps=40)

@@ -32,6 +32,9 @@ class StepInputs:
         return StepInputs(x, y0, level, eps, mask, self.num_context, self.alone, of_function)
 
 
+GRADIENT_SCALE = 2.0**14  # where gradients pass through 16 bits; a power of two, so that it rounds nothing
+
+
 class Update:
     """One optimiser step: loss, gradient, clipping, AdamW, and the running average of the weights.
 
@@ -50,9 +53,11 @@ class Update:
         ema: float,
         clip: float,
         on_graph: bool,
+        through_half: bool = False,
     ) -> None:
         self._loss, self._optimizer, self._average = loss, optimizer, average
         self._ema, self._clip, self._fabric, self._on_graph = ema, clip, fabric, on_graph
+        self._scale = GRADIENT_SCALE if through_half else 1.0
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self._new_share = torch.zeros((), device=fabric.device)
         self._generator = torch.Generator(fabric.device)
@@ -82,7 +87,9 @@ class Update:
         for parameter in self._parameters:
             parameter.grad = None
         loss = self._loss(inputs, self._generator).mean()
-        self._fabric.backward(loss)
+        self._fabric.backward(loss * self._scale)
+        if self._scale != 1:
+            torch._foreach_div_([p.grad for p in self._parameters if p.grad is not None], self._scale)
         torch.nn.utils.clip_grad_norm_(self._parameters, self._clip)
         self._optimizer.step()
         with torch.no_grad():

@@ -24,6 +24,10 @@ from ndp.recipes import Recipe
 from ndp.run_folder import RunFolder
 from ndp.validation import Validation
 
+HALF_ATTENTION = "16-attention"
+# What a user may ask for, and what that is to Fabric.
+PRECISIONS = {"32-true": "32-true", HALF_ATTENTION: "32-true", "bf16-mixed": "bf16-mixed"}
+
 
 def train(
     recipe: Recipe,
@@ -34,6 +38,7 @@ def train(
     save_every: int = 2000,
     validate_every: int = 2000,
     time_limit: float = math.inf,
+    half_attention: bool = False,
 ) -> tuple[NDP | JointNDP | NeuralProcess, training.Speed]:
     """Start or resume the run of a folder; the model is saved at its end, and its state on the way."""
     fabric.launch()
@@ -83,6 +88,7 @@ def train(
             validate=validation,
             validate_every=validate_every,
             time_limit=time_limit,
+            half_attention=half_attention,
         )
     if fabric.is_global_zero:
         model.about = {
@@ -109,7 +115,9 @@ def prepare(
     precision: str,
 ) -> tuple[RunFolder, Recipe, Fabric]:
     """The folder, recipe and machine of a run, from what a user asked for on the command line."""
-    fabric = _fabric(device, devices, precision)
+    if precision not in PRECISIONS:
+        raise ValueError(f"--precision is one of {', '.join(PRECISIONS)}, not {precision!r}")
+    fabric = _fabric(device, devices, PRECISIONS[precision])
     if resume is not None:
         if settings or config or out:
             raise ValueError("--resume goes on with the recipe of its folder; leave the other settings out")

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
@@ -26,6 +26,7 @@ from ndp.diffusion.joint_objective import joint_denoising_loss, noise_one_or_bot
 from ndp.diffusion.levels import cosine
 from ndp.diffusion.objective import denoising_loss, draw_levels, draw_levels_from, hold_context, hold_known
 from ndp.joint import JointNDP
+from ndp.networks.attention import attention_in_half
 from ndp.optimiser_step import StepInputs, Update
 from ndp.priors.source import Source
 from ndp.process import NDP
@@ -69,10 +70,11 @@ def fit(
     validate: Callable[[Any], float] | None = None,
     validate_every: int = 2000,
     time_limit: float = math.inf,
+    half_attention: bool = False,
 ) -> Speed:
     """Train `model` in place; afterwards it holds the averaged weights, which is what `validate` scores on the way.
 
-    A neural process is trained on one device, and is not compiled.
+    A neural process is trained on one device, and is not compiled. `half_attention` computes attention in float16.
 
     Resumes from `folder` where it holds a state. Ctrl-C saves a state and stops. `time_limit` in seconds ends the run early,
     with the learning rate brought to zero by then.
@@ -109,7 +111,16 @@ def fit(
         loss_of = partial(_joint_loss if isinstance(model, JointNDP) else _denoising_loss, network, recipe)
     else:
         loss_of, optimizer = partial(model.loss, raw), fabric.setup_optimizers(optimizer)  # type: ignore[assignment]
-    update = Update(loss_of, optimizer, average, fabric, ema=recipe.ema, clip=recipe.clip, on_graph=on_graph)
+    update = Update(
+        loss_of,
+        optimizer,
+        average,
+        fabric,
+        ema=recipe.ema,
+        clip=recipe.clip,
+        on_graph=on_graph,
+        through_half=half_attention,
+    )
     draw = _Drawing(sources, recipe, device, fabric.global_rank)
 
     began = time.monotonic()
@@ -122,7 +133,7 @@ def fit(
     losses: list[Tensor] = []
     whole = True  # whether no step is half taken
     try:
-        with _interrupts_between_steps() as interrupted:
+        with _interrupts_between_steps() as interrupted, attention_in_half() if half_attention else nullcontext():
             while step < recipe.steps and not spent() > time_limit:
                 chunk, skip = divmod(step, CHUNK)
                 for inputs in draw.chunk(chunk, skip):

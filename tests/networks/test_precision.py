@@ -5,9 +5,11 @@ import torch
 from torch import Tensor, nn
 
 from ndp.diffusion.objective import denoising_loss
+from ndp.networks.attention import attention_in_half
 from ndp.networks.bidimensional import BiDimensionalAttention
 from ndp.networks.embedding import PreciseLinear
 from ndp.networks.kinds import make_network
+from ndp.optimiser_step import GRADIENT_SCALE
 
 LEVEL = 2.0  # little noise
 
@@ -41,6 +43,25 @@ def test_a_network_in_bfloat16_tells_values_apart_that_bfloat16_does_not() -> No
         difference = (network(x, y + 0.003, level) - network(x, y, level)).abs()
     assert torch.equal((y + 0.003).bfloat16(), y.bfloat16())
     assert difference.min() > 0
+
+
+def test_gradients_through_half_precision_attention_are_those_of_float32() -> None:
+    network = moved(BiDimensionalAttention(width=16, heads=2, blocks=2))
+    x, y, eps = (torch.randn(4, 9, 1, generator=seeded(seed)) for seed in (1, 2, 3))
+    level, mask = torch.rand(4, 9, generator=seeded(4)), torch.arange(9) < torch.tensor([9, 7, 5, 9])[:, None]
+
+    def gradients(scale: float) -> Tensor:
+        network.zero_grad()
+        loss = denoising_loss(network, x, y, level, eps, mask=mask, num_context=3).mean()
+        (scale * 1e-4 * loss).backward()  # as small as they are in a large batch
+        return torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None]) / scale
+
+    expected = gradients(1.0)
+    with attention_in_half():
+        scaled, unscaled = gradients(GRADIENT_SCALE), gradients(1.0)
+    error = (scaled - expected).norm() / expected.norm()
+    assert 0 < error < 2e-3
+    assert (unscaled - expected).norm() / expected.norm() > 2 * error
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -146,7 +146,9 @@ def train(
     seed: Annotated[int | None, typer.Option(min=0, max=2**32 - 1, help="Seed of weights and functions.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     devices: Annotated[int, typer.Option(min=1, help="Devices of one machine; torchrun sets it by itself.")] = 1,
-    precision: Annotated[str, typer.Option(help="32-true or bf16-mixed.")] = "32-true",
+    precision: Annotated[
+        str, typer.Option(help="32-true; 16-attention (attention in float16); or bf16-mixed, for images.")
+    ] = "32-true",
     save_every: Annotated[int, typer.Option(min=1, help="Steps between saved states.")] = 2000,
     time_limit: Annotated[float, typer.Option(min=0.0, help="Minutes after which the run ends early (0: none).")] = 0.0,
 ) -> None:
@@ -159,7 +161,7 @@ def train(
     console = Console()
     with told_plainly():
         with console.status("Importing torch"):
-            from ndp.runs import prepare, train
+            from ndp.runs import HALF_ATTENTION, prepare, train
 
         given = {
             "model": model or None,
@@ -185,7 +187,15 @@ def train(
         )
         limit = 60 * time_limit if time_limit else float("inf")
         try:
-            _, speed = train(recipe, folder, fabric=fabric, console=console, save_every=save_every, time_limit=limit)
+            _, speed = train(
+                recipe,
+                folder,
+                fabric=fabric,
+                console=console,
+                save_every=save_every,
+                time_limit=limit,
+                half_attention=precision == HALF_ATTENTION,
+            )
         except KeyboardInterrupt:
             console.print(f"Stopped and saved. Go on with: [bold]ndp train --resume {folder.path}[/]", soft_wrap=True)
             raise typer.Exit(code=130) from None

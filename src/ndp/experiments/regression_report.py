@@ -242,6 +242,6 @@ def picture(path: Path, kernel: str, *, models: Path, tasks: int = 4, draws: int
             mean=mean,
             std=0.98 * std,
             context=(x[mask][:, 0], y[mask][:, 0]),
-            title=f"{mask.sum()} observations",
+            title=f"{mask.sum()} observations" if mask.sum() > 1 else "1 observation",
         )
     save_figure(figure, path)

@@ -1,5 +1,7 @@
 """Multi-head attention over the two axes of [B N D H]: over points, in two forms, and over input dimensions."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -133,7 +135,27 @@ WIDE_HEAD = 32  # from this width of heads on, the fused kernel is the quicker o
 FEW_KEYS = 288  # up to which a GPU, too, is quicker with attention written out, where heads are narrow and in 32 bits
 
 
+_in_half = False
+
+
+@contextmanager
+def attention_in_half() -> Iterator[None]:
+    """Attention over points in float16, all else as it was, for kernels that are several times as quick in 16 bits.
+
+    float16 has the 10 bits of TF32, with which networks train well; with the 7 of bfloat16 they diverge. Gradients must be
+    scaled up on their way through it, for its smallest number is 6e-8.
+    """
+    global _in_half
+    before, _in_half = _in_half, True
+    try:
+        yield
+    finally:
+        _in_half = before
+
+
 def _read(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None) -> Tensor:
+    if _in_half and query.dtype == torch.float32:
+        return _read(query.half(), key.half(), value.half(), seen).to(query.dtype)
     if seen is None and _better_row_by_row(query, key):
         scaled = query * query.shape[-1] ** -0.5
         return torch.stack([torch.softmax(q @ k.mT, dim=-1) @ v for q, k, v in zip(scaled, key, value, strict=True)])
