@@ -5,8 +5,10 @@ import json
 import pytest
 import torch
 
-from ndp.making import make_model, make_sources
+import ndp
+from ndp.making import begin_with, make_model, make_sources
 from ndp.named_priors import PRIORS, make_prior
+from ndp.process import NDP
 from ndp.recipes import Recipe
 
 
@@ -62,3 +64,27 @@ def test_the_weights_of_a_new_model_are_a_function_of_the_seed_and_leave_the_glo
 def test_an_unknown_prior_is_refused() -> None:
     with pytest.raises(ValueError, match="no prior named"):
         make_prior("nothing", torch.device("cpu"))
+
+
+def test_training_can_start_from_a_trained_model() -> None:
+    model, trained = make_model(Recipe(prior="sawtooth")), ndp.load("se")
+    begin_with(model, "se")
+    assert isinstance(model, NDP)
+    assert isinstance(trained, NDP)
+    weights = trained.network.state_dict()
+    assert all(torch.equal(value, weights[name]) for name, value in model.network.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("recipe", "name", "message"),
+    [
+        (Recipe(prior="se"), "gp-se", "not a trained model of this kind"),
+        (Recipe(prior="se"), "oracle-se", "not a trained model of this kind"),
+        (Recipe(prior="minima", model="joint"), "se", "not a trained model of this kind"),
+        (Recipe(prior="se", network={"width": 32}), "se", "other settings than the recipe's"),
+        (Recipe(prior="se"), "nothing", "no model and no folder named 'nothing'"),
+    ],
+)
+def test_what_training_cannot_start_from_is_told(recipe: Recipe, name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        begin_with(make_model(recipe), name)

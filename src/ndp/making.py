@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from ndp.baselines.neural_process import HeldOutLikelihood, NeuralProcess
 from ndp.gp import GP
@@ -149,12 +150,13 @@ def make_model(recipe: Recipe) -> NDP | JointNDP | NeuralProcess:
 def begin_with(model: NDP | JointNDP | NeuralProcess, name: str) -> None:
     """Give an untrained model the weights of a trained one, a name or a folder, that has the same network."""
     trained = load(name)
-    if isinstance(trained, GP) or type(trained) is not type(model):
-        raise ValueError(f"training cannot start from {name}: it is not a model of this kind")
-    mine, theirs = model.network.state_dict(), trained.network.state_dict()
-    if {key: value.shape for key, value in mine.items()} != {key: value.shape for key, value in theirs.items()}:
+    if isinstance(trained, GP) or type(trained) is not type(model) or not isinstance(trained.network, nn.Module):
+        raise ValueError(f"training cannot start from {name}: it is not a trained model of this kind")
+    mine, theirs = model.network, trained.network.state_dict()
+    assert isinstance(mine, nn.Module)
+    if {key: value.shape for key, value in mine.state_dict().items()} != {k: v.shape for k, v in theirs.items()}:
         raise ValueError(f"training cannot start from {name}: its network has other settings than the recipe's")
-    model.network.load_state_dict(theirs)
+    mine.load_state_dict(theirs)
 
 
 def make_ndp(recipe: Recipe) -> NDP:
