@@ -158,7 +158,9 @@ def _read(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None) -> Ten
         return _read(query.half(), key.half(), value.half(), seen).to(query.dtype)
     if seen is None and _better_row_by_row(query, key):
         scaled = query * query.shape[-1] ** -0.5
-        return torch.stack([torch.softmax(q @ k.mT, dim=-1) @ v for q, k, v in zip(scaled, key, value, strict=True)])
+        # Values times weights, both transposed, takes a third of the time of weights times values that are a few wide.
+        rows = (v.mT @ torch.softmax(q @ k.mT, dim=-1).mT for q, k, v in zip(scaled, key, value, strict=True))
+        return torch.stack(list(rows)).mT.contiguous()
     if _better_written_out(query, key):
         return read_written_out(query, key, value, seen)
     if seen is not None:

@@ -1,6 +1,6 @@
 // A chart in SVG: two linear axes, a grid, layers that are clipped to it, and values that glide to their new places.
 
-export const GLIDE = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : 90; // ms
+export const GLIDE = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : 60; // ms
 
 export function element(name, attributes = {}, parent = null) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
