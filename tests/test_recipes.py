@@ -88,3 +88,11 @@ def test_training_can_start_from_a_trained_model() -> None:
 def test_what_training_cannot_start_from_is_told(recipe: Recipe, name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         begin_with(make_model(recipe), name)
+
+
+@pytest.mark.parametrize("prior", ["se", "step"])
+def test_the_papers_network_is_the_papers_whatever_the_prior_would_have(prior: str) -> None:
+    model = make_model(Recipe.from_dict({"prior": prior, "model": "ndp-paper"}))
+    assert isinstance(model, NDP)
+    config = model.network.config
+    assert (config["blocks"], config["inputs"], config["normalised"]) == (4, "raw", False)

@@ -17,7 +17,13 @@ MODELS = (NDP_MODEL, JOINT_MODEL, *Kind)
 PAPER_MODEL = "ndp-paper"
 # The paper's NDP, in every choice that it states; its posteriors are RePaint's. As a model it is named PAPER_MODEL.
 PAPER_SETTINGS: dict[str, Any] = {
-    "network": {"attention": "per_dimension", "inputs": "raw", "context": "full", "counts_neighbours": False},
+    "network": {
+        "attention": "per_dimension",
+        "inputs": "raw",
+        "context": "full",
+        "counts_neighbours": False,
+        "blocks": 4,
+    },
     "prediction": "eps",
     "error": "l1",
     "schedule": 500,

@@ -73,7 +73,7 @@ def write_scores(path: Path, scores: Iterable[Score]) -> None:
 
 
 def as_markdown(scores: list[Score]) -> str:
-    """The table, what our NDP gains over the best other row, and what rows lose where the inputs are moved."""
+    """The table, what NDPs lose by draws alone, what ours gains over the best other row, what rows lose if inputs move."""
     here = [s for s in scores if s.shift == 0]
     parts = [_table(here), _net_table(here), _gains_table(here)]
     parts += [_shift_table(scores, shift) for shift in sorted({s.shift for s in scores} - {0.0})]
@@ -146,10 +146,14 @@ def gains(scores: list[Score]) -> list[Gain]:
         if ours is None or not others:
             continue
         best = max(others, key=lambda s: s.log_prob.mean if s.gap is None else -s.gap.mean)
-        common = min(len(ours.nats), len(best.nats))
-        difference = torch.tensor(ours.nats[:common]) - torch.tensor(best.nats[:common])
-        found.append(Gain(cell, best.row, Number.of(difference)))
+        found.append(Gain(cell, best.row, _paired(ours, best)))
     return found
+
+
+def _paired(one: Score, other: Score) -> Number:
+    """How much more likely one makes the test functions that both were scored on."""
+    common = min(len(one.nats), len(other.nats))
+    return Number.of(torch.tensor(one.nats[:common]) - torch.tensor(other.nats[:common]))
 
 
 def net_gaps(scores: list[Score]) -> dict[tuple[str, str], dict[Cell, Number]]:
@@ -163,9 +167,7 @@ def net_gaps(scores: list[Score]) -> dict[tuple[str, str], dict[Cell, Number]]:
         best = exact.get((score.kernel, score.dim, score.estimator))
         if best is None or score.row not in (OURS, PAPER):
             continue
-        common = min(len(score.nats), len(best.nats))
-        lost = torch.tensor(best.nats[:common]) - torch.tensor(score.nats[:common])
-        found.setdefault((score.row, score.estimator), {})[score.kernel, score.dim] = Number.of(lost)
+        found.setdefault((score.row, score.estimator), {})[score.kernel, score.dim] = _paired(best, score)
     return found
 
 
@@ -203,9 +205,7 @@ def lost_by_shift(scores: list[Score], shift: float) -> dict[str, dict[Cell, Num
         cell = score.kernel, score.dim
         if other is None or cell in found.get(score.row, {}):
             continue
-        common = min(len(score.nats), len(other.nats))
-        lost = torch.tensor(score.nats[:common]) - torch.tensor(other.nats[:common])
-        found.setdefault(score.row, {})[cell] = Number.of(lost)
+        found.setdefault(score.row, {})[cell] = _paired(score, other)
     return found
 
 
