@@ -95,4 +95,4 @@ def test_the_papers_network_is_the_papers_whatever_the_prior_would_have(prior: s
     model = make_model(Recipe.from_dict({"prior": prior, "model": "ndp-paper"}))
     assert isinstance(model, NDP)
     config = model.network.config
-    assert (config["blocks"], config["inputs"], config["normalised"]) == (4, "raw", False)
+    assert (config["blocks"], config["inputs"]) == (4, "raw")

@@ -73,6 +73,7 @@ PRIORS = {
         targets=80,
         most_targets=128,
         context_per_dim=20,
+        network={"blocks": 6},
     ),
     "step": PriorSpec(
         "steps from 0 to 1, uniform position",

@@ -36,7 +36,7 @@ GRADIENT_SCALE = 2.0**14  # where gradients pass through 16 bits; a power of two
 
 
 class Update:
-    """One optimiser step: loss, gradient, clipping, AdamW, and the running average of the weights.
+    """One optimiser step: loss, gradient, clipping, Muon or AdamW, and the running average of the weights.
 
     On one GPU the whole step is captured as a CUDA graph for each shape of its inputs, and replayed: the networks are so small
     that launching their kernels one by one would take several times as long as running them. A loss that draws noise of its own
@@ -89,7 +89,10 @@ class Update:
         loss = self._loss(inputs, self._generator).mean()
         self._fabric.backward(loss * self._scale)
         if self._scale != 1:
-            torch._foreach_div_([p.grad for p in self._parameters if p.grad is not None], self._scale)
+            gradients = [p.grad for p in self._parameters if p.grad is not None]
+            torch._foreach_div_(gradients, self._scale)
+            for gradient in gradients:  # one that was too large for 16 bits is left out of this step
+                gradient.nan_to_num_(0.0, 0.0, 0.0)
         torch.nn.utils.clip_grad_norm_(self._parameters, self._clip)
         self._optimizer.step()
         with torch.no_grad():

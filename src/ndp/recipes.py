@@ -1,6 +1,7 @@
 """A recipe is everything that a trained model depends on, as plain values: it is what a run folder stores and resumes from."""
 
 from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
 from typing import Any
 
 from ndp.baselines.architectures import Kind
@@ -10,6 +11,14 @@ from ndp.diffusion.prediction import Prediction
 from ndp.named_priors import PRIORS, UNIVERSAL
 from ndp.networks.kinds import BIDIMENSIONAL
 from ndp.priors.image import IMAGE_SETS
+
+
+class Optimiser(StrEnum):
+    """What moves the weights."""
+
+    MUON = "muon"
+    ADAMW = "adamw"
+
 
 NDP_MODEL = "ndp"
 JOINT_MODEL = "joint"
@@ -28,6 +37,9 @@ PAPER_SETTINGS: dict[str, Any] = {
     "error": "l1",
     "schedule": 500,
     "use_context": False,
+    "optimiser": "adamw",
+    "learning_rate": 1e-3,
+    "weight_decay": 0.0,
 }
 # The paper's network for images: one token a point, no attention over dimensions.
 PAPER_IMAGE_NETWORK: dict[str, Any] = PAPER_SETTINGS["network"] | {
@@ -57,7 +69,13 @@ JOINT_PAPER_SETTINGS: dict[str, Any] = PAPER_SETTINGS | {
     "together": 1.0,
 }
 # What the package of the neural processes trains them with, where a user does not say otherwise.
-NEURAL_PROCESS_SETTINGS: dict[str, Any] = {"learning_rate": 3e-4, "batch": 32, "steps": 30_000}
+NEURAL_PROCESS_SETTINGS: dict[str, Any] = {
+    "optimiser": "adamw",
+    "weight_decay": 0.0,
+    "learning_rate": 3e-4,
+    "batch": 32,
+    "steps": 30_000,
+}
 
 
 @dataclass(frozen=True)
@@ -91,9 +109,10 @@ class Recipe:
     # The optimiser.
     steps: int = 20_000
     batch: int = 256
-    learning_rate: float = 1e-3
+    optimiser: Optimiser = Optimiser.MUON
+    learning_rate: float = 8e-4
     warmup: int = 500
-    weight_decay: float = 0.0
+    weight_decay: float = 0.4  # without it matrices that Muon moves grow until training diverges
     clip: float = 1.0
     ema: float = 0.999
     seed: int = 0
@@ -170,6 +189,8 @@ class Recipe:
             made["prediction"] = Prediction(made["prediction"])
         if "error" in made:
             made["error"] = Error(made["error"])
+        if "optimiser" in made:
+            made["optimiser"] = Optimiser(made["optimiser"])
         return Recipe(**made)
 
 

@@ -26,11 +26,12 @@ from ndp.diffusion.joint_objective import joint_denoising_loss, noise_one_or_bot
 from ndp.diffusion.levels import cosine
 from ndp.diffusion.objective import denoising_loss, draw_levels, draw_levels_from, hold_context, hold_known
 from ndp.joint import JointNDP
+from ndp.muon import Muon
 from ndp.networks.attention import attention_in_half
 from ndp.optimiser_step import StepInputs, Update
 from ndp.priors.source import Source
 from ndp.process import NDP
-from ndp.recipes import JOINT_MODEL, Recipe
+from ndp.recipes import JOINT_MODEL, Optimiser, Recipe
 from ndp.run_folder import RunFolder, TrainingState
 
 CHUNK = 32  # steps whose functions are drawn together: one large batched Cholesky instead of many small ones
@@ -88,7 +89,7 @@ def fit(
         raise ValueError(f"a {type(model).__name__} is trained on one device")
     capturable = not isinstance(model, NeuralProcess) or not model.kind.convolutional
     on_graph = device.type == "cuda" and fabric.world_size == 1 and capturable
-    optimizer = torch.optim.AdamW(
+    optimizer: torch.optim.Optimizer = (Muon if recipe.optimiser is Optimiser.MUON else torch.optim.AdamW)(
         raw.parameters(),
         lr=torch.tensor(recipe.learning_rate, device=device) if on_graph else recipe.learning_rate,
         weight_decay=recipe.weight_decay,
@@ -301,7 +302,8 @@ def _state(
         tensors[f"weight/{name}"] = parameter.detach()
         tensors[f"average/{name}"] = mean
         tensors[f"first/{name}"] = state["exp_avg"]
-        tensors[f"second/{name}"] = state["exp_avg_sq"]
+        if "exp_avg_sq" in state:
+            tensors[f"second/{name}"] = state["exp_avg_sq"]
     return TrainingState(step, seconds, tensors)
 
 
@@ -310,11 +312,10 @@ def _restore(state: TrainingState, network: nn.Module, optimizer: torch.optim.Op
         for (name, parameter), mean in zip(network.named_parameters(), average, strict=True):
             parameter.copy_(state.tensors[f"weight/{name}"])
             mean.copy_(state.tensors[f"average/{name}"])
-            on_graph = optimizer.param_groups[0]["capturable"]
-            count = torch.tensor(float(state.step), device=parameter.device if on_graph else "cpu")
-            optimizer.state[parameter] = {
-                "step": count,
-                "exp_avg": state.tensors[f"first/{name}"].clone(),
-                "exp_avg_sq": state.tensors[f"second/{name}"].clone(),
-            }
+            moments = {"exp_avg": state.tensors[f"first/{name}"].clone()}
+            if (second := state.tensors.get(f"second/{name}")) is not None:
+                on_graph = optimizer.param_groups[0]["capturable"]
+                moments["step"] = torch.tensor(float(state.step), device=parameter.device if on_graph else "cpu")
+                moments["exp_avg_sq"] = second.clone()
+            optimizer.state[parameter] = moments
     return state.step

@@ -19,8 +19,6 @@ def network(
     inputs: Inputs,
     num_outputs: int = 1,
     context: ContextAttention = ContextAttention.FULL,
-    *,
-    normalised: bool = False,
 ) -> BiDimensionalAttention:
     """A small network whose output layer is not the zero that training starts from."""
     torch.manual_seed(0)
@@ -33,7 +31,6 @@ def network(
         inputs=inputs,
         context=context,
         level_width=8,
-        normalised=normalised,
     ).double()
     torch.nn.init.normal_(made.out.weight)
     return made.requires_grad_(False)
@@ -236,20 +233,3 @@ def test_functions_and_observations_differ_at_the_targets_only_and_only_where_th
     torch.testing.assert_close(net.decode(y[:, 5:], shared[0, 0], encoding), direct)
     with pytest.raises(ValueError, match="does not tell functions from observations"):
         network(PointAttention.SUMMED, Inputs.ROTARY)(x, y, level, mask, of_function=marked)
-
-
-@given(**sizes)
-@settings(max_examples=15, deadline=None)
-def test_a_normalised_network_has_the_same_symmetries(seed: int, points: int, dims: int) -> None:
-    x, y_t, level, mask = random_points(seed, points, dims)
-    net = network(PointAttention.SUMMED, Inputs.ROTARY, normalised=True)
-    answer = net(x, y_t, level, mask)[mask]
-    generator = torch.Generator().manual_seed(seed + 1)
-    points_order, dims_order = (torch.randperm(size, generator=generator) for size in (points, dims))
-    shuffled = net(
-        x[:, points_order][..., dims_order], y_t[:, points_order], level[:, points_order], mask[:, points_order]
-    )
-    torch.testing.assert_close(shuffled[:, points_order.argsort()][mask], answer, rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(net(x + 3.0, y_t, level, mask)[mask], answer, rtol=1e-9, atol=1e-9)
-    plain = network(PointAttention.SUMMED, Inputs.ROTARY)(x, y_t, level, mask)[mask]
-    assert not torch.allclose(plain, answer)

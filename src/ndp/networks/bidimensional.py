@@ -72,7 +72,7 @@ class BiDimensionalAttention(nn.Module):
     counts_neighbours=False`; for images, where the order of coordinates matters, it has one token a point that holds all
     of them, and no attention over dimensions: `ordered_dims=2`. The number of input dimensions is then fixed.
     A network that `tells_noise` has two kinds of targets, observations and, marked by a learned code, values of the function
-    behind them; its context is observations. One that is `normalised` brings what every block reads to size one.
+    behind them; its context is observations.
     """
 
     frequencies: Tensor
@@ -91,7 +91,6 @@ class BiDimensionalAttention(nn.Module):
         counts_neighbours: bool = True,
         ordered_dims: int = 0,
         tells_noise: bool = False,
-        normalised: bool = False,
         level_width: int = 128,
     ) -> None:
         super().__init__()
@@ -112,7 +111,6 @@ class BiDimensionalAttention(nn.Module):
             "counts_neighbours": counts_neighbours,
             "ordered_dims": ordered_dims,
             "tells_noise": tells_noise,
-            "normalised": normalised,
             "level_width": level_width,
         }
         self.num_outputs = num_outputs
@@ -133,7 +131,6 @@ class BiDimensionalAttention(nn.Module):
             level_width,
             PointAttention(attention),
             crowd_width=2 * WIDTHS if counts_neighbours else 0,
-            normalised=normalised,
             over_dimensions=not ordered_dims,
         )
         self.head = nn.Sequential(PreciseLinear(width, width), nn.GELU())

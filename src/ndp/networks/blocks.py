@@ -24,7 +24,6 @@ class BiDimensionalBlocks(nn.ModuleList):
         *,
         crowd_width: int,
         over_dimensions: bool = True,
-        normalised: bool = False,
     ) -> None:
         super().__init__(
             BiDimensionalBlock(
@@ -34,7 +33,6 @@ class BiDimensionalBlocks(nn.ModuleList):
                 attention,
                 crowd_width=crowd_width,
                 over_dimensions=over_dimensions,
-                normalised=normalised,
             )
             for _ in range(count)
         )
@@ -69,10 +67,7 @@ class BiDimensionalBlocks(nn.ModuleList):
 
 
 class BiDimensionalBlock(nn.Module):
-    """Attention over dimensions plus attention over points, a nonlinearity, and its halves as residual and skip.
-
-    A block that is `normalised` brings what it reads to size one first (the paper's does not).
-    """
+    """Attention over dimensions plus attention over points, a nonlinearity, and its halves as residual and skip."""
 
     def __init__(
         self,
@@ -83,10 +78,8 @@ class BiDimensionalBlock(nn.Module):
         *,
         crowd_width: int,
         over_dimensions: bool = True,
-        normalised: bool = False,
     ) -> None:
         super().__init__()
-        self.norm = nn.RMSNorm(width) if normalised else None
         self.level = nn.Linear(level_width, width)
         self.crowd = nn.Linear(crowd_width, width, bias=False) if crowd_width else None
         self.over_dimensions = AttentionOverDimensions(width, 2 * width, heads) if over_dimensions else None
@@ -104,7 +97,7 @@ class BiDimensionalBlock(nn.Module):
         memory: Memory | None = None,
         alone: bool = False,
     ) -> tuple[Float[Tensor, "R N D H"], Float[Tensor, "R N D H"], Memory]:
-        informed = (s if self.norm is None else self.norm(s)) + self.level(level)[:, :, None, :]
+        informed = s + self.level(level)[:, :, None, :]
         if self.crowd is not None and crowd is not None:  # rows may be several draws of the same tasks
             informed = (informed.unflatten(0, (-1, len(crowd))) + self.crowd(crowd)[:, :, None]).flatten(0, 1)
         over_points, own = self.over_points(informed, rotation, mask, separate=separate, memory=memory, alone=alone)

@@ -66,7 +66,6 @@ class JointAttention(nn.Module):
         rotary: bool = True,
         counts_neighbours: bool = True,
         scouts: int = 64,
-        normalised: bool = False,
         level_width: int = 128,
     ) -> None:
         super().__init__()
@@ -85,7 +84,6 @@ class JointAttention(nn.Module):
             "rotary": rotary,
             "counts_neighbours": counts_neighbours,
             "scouts": scouts,
-            "normalised": normalised,
             "level_width": level_width,
         }
         self.num_outputs, self.rotary = num_outputs, rotary
@@ -103,7 +101,6 @@ class JointAttention(nn.Module):
             level_width,
             PointAttention(attention),
             crowd_width=2 * WIDTHS if counts_neighbours else 0,
-            normalised=normalised,
         )
         self.head = nn.Sequential(PreciseLinear(width, width), nn.GELU())
         self.out = PreciseLinear(width, num_outputs)
