@@ -206,5 +206,10 @@ def shipped_folder(name: str) -> Path:
     return _pretrained() / name
 
 
+def shipped_baseline(name: str) -> Path:
+    """The same for models that are there to be compared with, which have no name for `load`."""
+    return Path(str(files("ndp.baselines") / "pretrained" / name))
+
+
 def _pretrained() -> Path:
     return Path(str(files("ndp") / "pretrained"))

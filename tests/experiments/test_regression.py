@@ -53,8 +53,10 @@ def test_the_shipped_ndp_is_close_to_the_exact_process() -> None:
 
 
 def test_rows_without_a_model_are_left_out_and_with_one_are_scored(tmp_path: Path) -> None:
-    assert list(measure("GNP", "se", 1, FEW, models=tmp_path)) == []
-    assert list(measure(PAPER, "se", 1, FEW, models=tmp_path)) == []
+    assert list(measure("GNP", "se", 2, FEW, models=tmp_path)) == []
+    assert list(measure(PAPER, "sawtooth", 1, FEW, models=tmp_path)) == []
+    shipped, _ = measure("GNP", "se", 1, FEW, models=tmp_path)
+    assert shipped.gap.mean < 0.3
     small = {"width": 16, "dim_embedding": 16, "num_dec_layers": 2, "num_basis_functions": 8}
     write_model(NeuralProcess("gnp", 1, options=small), tmp_path / "gnp-se-1")
     density, _ = measure("GNP", "se", 1, FEW, models=tmp_path)

@@ -53,5 +53,11 @@ def test_a_command_from_end_to_end(tmp_path: Path) -> None:
     )
     assert result.exit_code == 0, result.output
     numbers = json.loads((tmp_path / "illustration.json").read_text())
-    assert max(panel["mean_error"] for panel in numbers["panels"]) < 0.01
+    names = "Gaussian process", "Neural diffusion process", "Attentive neural process"
+    exact, ours, shipped = (
+        max(panel["mean_error"] for panel in numbers["panels"] if panel["process"] == name) for name in names
+    )
+    assert exact < 1e-6
+    assert ours < 0.01
+    assert 0.05 < shipped < 0.5, "it is there to be compared with"
     assert "band closes around the function" in result.stdout

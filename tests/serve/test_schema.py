@@ -14,6 +14,7 @@ from ndp.serve.catalogue import Catalogue
 schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(Catalogue()))
 
 
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module")  # a server's threads may, at the same time
 @schema.parametrize()
 @settings(
     max_examples=12,

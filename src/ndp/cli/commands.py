@@ -293,14 +293,19 @@ def models() -> None:
     table = Table("name", "model", "trained on", "D", "nats lost", box=None, header_style="bold")
     table.add_column("size", justify="right")
     for model in known:
-        scores = [one for one in model.about.get("scores", {}).get("evaluations", []) if one["steps"] == 20]
-        quality = ", ".join(f"{one['net_gap']['mean']:.3f}" for one in scores) or "-"
+        scores = model.about.get("scores", {})
+        drawn = [one["net_gap"]["mean"] for one in scores.get("evaluations", []) if one["steps"] == 20]
+        in_training = [scores[name] for dim in model.input_dims if (name := f"nats lost, D = {dim}") in scores]
+        quality = ", ".join(f"{lost:.3f}" for lost in drawn or in_training) or "-"
         dims = ", ".join(map(str, model.input_dims))
         table.add_row(
             model.name, model.architecture, model.about["trained_on"], dims, quality, f"{model.size / 1e6:.2f} MB"
         )
     if known:
         console.print(table)
-        console.print("nats lost: a point, at each D, to the exact process, by draws in 20 network calls\n")
+        console.print(
+            "nats lost: a point, at each D, to the exact process; by draws in 20 network calls, or else as validated while "
+            "training\n"
+        )
     without_weights = [name for name in names() if name not in {model.name for model in known}]
     console.print(f"Without weights (exact, or driven by the exact denoiser): {', '.join(without_weights)}")

@@ -24,7 +24,7 @@ from ndp.devices import read_device
 from ndp.evaluation import Number, given
 from ndp.gp import GPPosterior
 from ndp.metrics import fitted_gaussian_log_prob
-from ndp.models import exact_process, load, names
+from ndp.models import exact_process, load, names, shipped_baseline
 from ndp.named_priors import make_prior
 from ndp.priors.source import Batch, Synthetic
 from ndp.process import NDP
@@ -151,7 +151,7 @@ def _method(row: str, kernel: str, dim: int, settings: Settings, models: Path) -
             settings.steps,
         )
     if row == PAPER:
-        folder = models / f"ndp-paper-{kernel}-{dim}"
+        folder = folder_of(f"ndp-paper-{kernel}-{dim}", models)
         if not folder.exists():
             return None
         model = trained_ndp(folder, kernel).to(device)
@@ -212,6 +212,11 @@ def held_out_functions(kernel: str, dim: int, tasks: int) -> Batch:
     return source.draw(max(tasks, TEST_FUNCTIONS), generator=generator).rows(slice(0, tasks))
 
 
+def folder_of(name: str, models: Path) -> Path:
+    """Where the weights of a row are: with the user's models or else, if they are there, with the package."""
+    return models / name if (models / name).exists() else shipped_baseline(name)
+
+
 def trained_ndp(folder: Path, kernel: str) -> NDP:
     """The NDP of a folder, or the shipped one."""
     model = read_model(folder) if folder.exists() else load(kernel)
@@ -222,7 +227,7 @@ def trained_ndp(folder: Path, kernel: str) -> NDP:
 
 def neural_process(models: Path, kind: Kind, kernel: str, dim: int) -> NeuralProcess | None:
     """A trained neural process, if there is one."""
-    folder = models / f"{kind}-{kernel}-{dim}"
+    folder = folder_of(f"{kind}-{kernel}-{dim}", models)
     if not folder.exists():
         return None
     model = read_model(folder)
