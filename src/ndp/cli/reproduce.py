@@ -94,7 +94,14 @@ def regression(
         name = "regression"
         if quick:
             settings = Settings(
-                tasks=16, draws=(128,), steps=10, density_tasks=8, repaint_levels=20, repaint_tasks=4, device=device
+                tasks=16,
+                draws=(128,),
+                draw_tasks=6,
+                steps=10,
+                density_tasks=6,
+                repaint_levels=20,
+                repaint_tasks=2,
+                device=device,
             )
             name = "regression-quick"
         for one_kernel in kernel.split(","):
