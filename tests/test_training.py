@@ -17,6 +17,7 @@ from lightning_fabric import Fabric
 from ndp.diffusion.oracle import GPOracle
 from ndp.making import make_model, make_sources
 from ndp.models import regression_gp
+from ndp.optimiser_step import StepInputs, Update
 from ndp.recipes import Recipe
 from ndp.run_folder import RunFolder
 from ndp.training import CHUNK, Progress, _Drawing, fit, schedule, seed_of
@@ -252,6 +253,26 @@ def test_attention_in_half_precision_learns_the_same() -> None:
     assert any(not torch.equal(found[name], value) for name, value in expected.items())
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value, rtol=0.05, atol=2e-3)
+
+
+def test_a_gradient_that_is_too_large_for_half_precision_is_left_out_of_its_step() -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimiser = torch.optim.AdamW([weight], lr=0.1, weight_decay=0.0)
+    infinite = torch.tensor([math.inf, 1.0])
+    update = Update(
+        lambda inputs, generator: (weight * infinite)[None],
+        optimiser,
+        [weight.detach().clone()],
+        cpu(),
+        ema=0.9,
+        clip=1.0,
+        on_graph=False,
+        through_half=True,
+    )
+    nothing = torch.zeros(1, 1, 1)
+    update(StepInputs(nothing, nothing, nothing[..., 0], nothing, None, 0), 0.1, 0)
+    assert weight[0].item() == 1
+    assert weight[1].item() == pytest.approx(0.9, abs=1e-3)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -185,13 +185,16 @@ class Recipe:
         for name in ("dims", "level_law"):
             if name in made:
                 made[name] = tuple(made[name])
-        if "prediction" in made:
-            made["prediction"] = Prediction(made["prediction"])
-        if "error" in made:
-            made["error"] = Error(made["error"])
-        if "optimiser" in made:
-            made["optimiser"] = Optimiser(made["optimiser"])
+        for name, kind in (("prediction", Prediction), ("error", Error), ("optimiser", Optimiser)):
+            if name in made:
+                made[name] = _one_of(kind, name, made[name])
         return Recipe(**made)
+
+
+def _one_of(kind: type[StrEnum], name: str, value: Any) -> StrEnum:
+    if value not in list(kind):
+        raise ValueError(f"{name} is one of {', '.join(kind)}, not {value!r}")
+    return kind(value)
 
 
 def trained_ratios(recipe: Recipe) -> tuple[float, float]:

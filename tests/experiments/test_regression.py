@@ -80,3 +80,12 @@ def test_the_command_writes_numbers_a_table_and_a_figure(tmp_path: Path) -> None
 
 def test_a_table_of_nothing_is_only_the_papers() -> None:
     assert as_markdown([]).count("\n") > 5
+
+
+def test_rows_that_there_are_not_are_told_before_anything_is_written(tmp_path: Path) -> None:
+    result = CliRunner().invoke(
+        app, ["reproduce", "regression", "--rows", "GNP,nobody", "--out", str(tmp_path / "out")]
+    )
+    assert result.exit_code == 2
+    assert "no row's name holds 'nobody'; there are: GP (truth)" in " ".join(result.stderr.split())
+    assert not (tmp_path / "out").exists()

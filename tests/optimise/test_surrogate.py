@@ -55,15 +55,17 @@ def covariance_error(model: NDPModel, gp: GP, x: Tensor, y: Tensor, new: Tensor)
     ).item()
 
 
-# The bar is 0.1 everywhere; at D = 3, where the posterior is narrowest, it is not met yet (docs/optimise.md).
-@pytest.mark.parametrize(("dim", "bound"), [(3, 0.2), (6, 0.1)])
-def test_the_fixed_model_that_ships_has_the_exact_covariance(dim: int, bound: float) -> None:
+SHORT = pytest.mark.xfail(reason="0.13 at D = 3, where posteriors are narrowest (docs/optimise.md)", strict=True)
+
+
+@pytest.mark.parametrize("dim", [pytest.param(3, marks=SHORT), 6])
+def test_the_fixed_model_that_ships_has_the_exact_covariance(dim: int) -> None:
     gp = optimisation_gp()
     generator = torch.Generator().manual_seed(dim)
     x = 2 * torch.rand(20, dim, generator=generator, dtype=torch.float64) - 1
     new = 2 * torch.rand(8, dim, generator=generator, dtype=torch.float64) - 1
     y = torch.as_tensor(gp.sample(x, generator=generator))[:, None]
-    assert covariance_error(NDPModel(load_ndp("bo-fixed"), x, y, standardise=False, steps=20), gp, x, y, new) < bound
+    assert covariance_error(NDPModel(load_ndp("bo-fixed"), x, y, standardise=False, steps=20), gp, x, y, new) < 0.1
 
 
 def test_the_same_point_twice_has_the_same_value() -> None:

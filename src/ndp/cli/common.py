@@ -32,7 +32,10 @@ def require(*packages: str, extra: str) -> None:
 
 def read_dims(text: str) -> tuple[int, ...] | None:
     """Input dimensions from text such as 1,2,3."""
-    return read_whole_numbers("--dim", text, "2 or 1,2,3") or None
+    dims = read_whole_numbers("--dim", text, "2 or 1,2,3")
+    if dims and min(dims) < 1:
+        raise ValueError(f"--dim takes numbers of inputs, of at least 1, not {text!r}")
+    return dims or None
 
 
 def read_whole_numbers(option: str, text: str, such_as: str) -> tuple[int, ...]:

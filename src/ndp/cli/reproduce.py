@@ -109,6 +109,9 @@ def regression(
                 raise ValueError(
                     f"there is no kernel named {one_kernel!r}; there are: {', '.join((*KERNELS, *OTHERS))}"
                 )
+        for text in rows.split(","):
+            if not any(text in row for row in ROWS):
+                raise ValueError(f"no row's name holds {text!r}; there are: {', '.join(ROWS)}")
         chosen = [row for row in ROWS if any(text in row for text in rows.split(","))]
         before = read_scores(out / f"{name}.json")
         scores, missing = [], []
