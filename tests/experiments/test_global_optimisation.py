@@ -107,8 +107,18 @@ def test_a_model_is_measured_beside_one_of_the_papers_recipe(tiny, tmp_path: Pat
     write_model(JointNDP(network.requires_grad_(False), noise_floor=0.05, input_dims=[1]), tmp_path / "model")
     folder = str(tmp_path / "model")
     made = report.reproduce(folder, paper=folder, quick=True, device="cpu", tell=lambda text: None)
-    assert [row[0] for row in made.tables[0].rows] == [report.EXACT, report.NOTHING, report.OURS, report.PAPER]
+    assert [row[0] for row in made.tables[0].rows] == [
+        report.EXACT,
+        report.NOTHING,
+        report.OURS,
+        f"{report.PAPER}, 2 tasks",
+    ]
     assert made.seen.count("met.") == 7
+    laws_only = report.reproduce(folder, paper="", quick=True, device="cpu", tell=lambda text: None, functions=0)
+    assert [table.title.split(":")[0] for table in laws_only.tables] == [
+        table.title.split(":")[0] for table in made.tables[:2]
+    ]
+    assert laws_only.numbers["efforts"] == []
     picture, numbers = made.write(tmp_path / "out")
     assert picture.exists()
     assert numbers.exists()

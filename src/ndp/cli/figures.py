@@ -258,6 +258,9 @@ def bayesopt(
 def global_optimisation(
     model: Annotated[str, typer.Option(help="Name or folder of a joint model of one input.")] = "joint",
     paper: Annotated[str, typer.Option(help="Folder of another, trained as in the paper, for RePaint.")] = "",
+    functions: Annotated[
+        int | None, typer.Option(min=0, help="Functions to search in; 0: none, laws only. Default: 50, --quick 8.")
+    ] = None,
     quick: Quick = False,
     device: Device = "auto",
     out: Out = Path("results"),
@@ -267,7 +270,9 @@ def global_optimisation(
     def run(tell: "Tell") -> "Report":
         from ndp.experiments import global_optimisation_report
 
-        return global_optimisation_report.reproduce(model, paper=paper, quick=quick, device=device, tell=tell)
+        return global_optimisation_report.reproduce(
+            model, paper=paper, quick=quick, device=device, tell=tell, functions=functions
+        )
 
     present(out, run)
 

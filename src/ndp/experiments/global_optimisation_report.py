@@ -1,7 +1,7 @@
 """The picture, the tables and the verdicts of `ndp reproduce global-optimisation`."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,16 +66,20 @@ class Settings:
     functions: int = 50
     limit: int = 150
     repaint_steps: int = 2000
-    repaint_tasks: int = 50
+    repaint_tasks: int = 20
     repaint_draws: int = 500
 
 
 QUICK = Settings(tasks=10, draws=500, gap_tasks=8, functions=8, limit=60, repaint_steps=50, repaint_draws=100)
 
 
-def reproduce(model: str, *, paper: str, quick: bool, device: str, tell: Tell) -> Report:
-    """Hold a joint model against the exact laws, let it search, and show it searching."""
+def reproduce(
+    model: str, *, paper: str, quick: bool, device: str, tell: Tell, functions: int | None = None
+) -> Report:
+    """Hold a joint model against the exact laws, let it search in so many functions, and show it searching."""
     settings = QUICK if quick else Settings()
+    if functions is not None:
+        settings = replace(settings, functions=functions)
     gp = minima_gp()
     left_out: list[str] = []
     joint = _load(model, device, left_out, OURS)
@@ -88,8 +92,9 @@ def reproduce(model: str, *, paper: str, quick: bool, device: str, tell: Tell) -
     if joint is not None:
         tell("Densities of values")
         gap = values_gap(joint, gp, tasks=settings.gap_tasks, targets=settings.gap_targets)
-    functions = random_functions(gp, settings.functions)
-    efforts = [measure(row, start, functions, settings.limit, tell) for row, start in searches(joint, gp).items()]
+    searched = random_functions(gp, max(settings.functions, 1))
+    found = searches(joint, gp) if settings.functions else {}
+    efforts = [measure(row, start, searched, settings.limit, tell) for row, start in found.items()]
     tell("Drawing the figure")
     shown: JointProcess = ExactInputs(gp) if joint is None else joint
     return Report(
@@ -102,7 +107,7 @@ def reproduce(model: str, *, paper: str, quick: bool, device: str, tell: Tell) -
             "efforts": [asdict(one) | {"median": one.median} for one in efforts],
             "settings": asdict(settings),
         },
-        figure=picture(shown, gp, [functions[0], *classical_functions()]),
+        figure=picture(shown, gp, [searched[0], *classical_functions()]),
     )
 
 
@@ -130,7 +135,8 @@ def _laws(joint: JointNDP | None, paper: JointNDP | None, gp: GP, settings: Sett
         rows.append(compare(OURS, gp, questions, model_draws(joint, settings.draws)))
     if paper is not None:
         painted = model_draws(paper, settings.repaint_draws, repaint_steps=settings.repaint_steps)
-        rows.append(compare(PAPER, gp, Questions.of(gp, settings.repaint_tasks), painted))
+        row = f"{PAPER}, {settings.repaint_tasks} tasks"
+        rows.append(compare(row, gp, Questions.of(gp, settings.repaint_tasks), painted))
     return rows
 
 
@@ -140,16 +146,15 @@ def _tables(laws: Sequence[InputLaws], gap: Number | None, efforts: Sequence[Eff
             f"Law of x* given y* and {OBSERVATIONS} observations: total variation to the exact one, {BINS} bins",
             ("", "any value", "a value below the best"),
             [(one.row, str(one.any_value), str(one.below_best)) for one in laws],
-        ),
-        Table(
-            f"Evaluations until a random function is within {NEAR} of its minimum, after {INITIAL} at random",
-            ("", "median", "found", "ms a step"),
-            [(e.row, f"{e.median:g}", f"{e.found:.0%}", f"{1e3 * e.seconds:.3g}") for e in efforts],
-        ),
+        )
     ]
     if gap is not None:
         row = ("joint NDP", str(gap))
-        tables.insert(1, Table("Values at known inputs: nats a point lost to the exact GP", ("", "gap"), [row]))
+        tables.append(Table("Values at known inputs: nats a point lost to the exact GP", ("", "gap"), [row]))
+    if efforts:
+        title = f"Evaluations until a random function is within {NEAR} of its minimum, after {INITIAL} at random"
+        rows = [(e.row, f"{e.median:g}", f"{e.found:.0%}", f"{1e3 * e.seconds:.3g}") for e in efforts]
+        tables.append(Table(title, ("", "median", "found", "ms a step"), rows))
     return tables
 
 
