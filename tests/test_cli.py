@@ -16,7 +16,6 @@ from typer.testing import CliRunner, Result
 
 import ndp
 from ndp.cli import app
-from ndp.models import shipped_folder
 
 AT = "x1\n-0.5\n0.9\n0.1\n"
 CONTEXT = "x1,y,noise\n-0.6,1.2,0.1\n0.0,-0.4,0\n0.3,0.2,0.3\n"
@@ -403,13 +402,3 @@ def test_a_model_is_trained_sampled_and_scored(folder: Path) -> None:
     assert timed.exit_code == 0, timed.output
     assert [one["calls"] for one in json.loads((folder / "timing.json").read_text())] == [0, 10, 20, 10]
     assert call("evaluate", "gp-se").exit_code == 2
-
-
-@pytest.mark.skipif(shipped_folder("universal").is_dir(), reason="the universal model ships")
-def test_what_needs_the_universal_model_says_that_it_does_not_ship_yet(tmp_path: Path) -> None:
-    table = tmp_path / "train.csv"
-    table.write_text("a,y\n1,2\n2,3\n3,\n")
-    for command in (["predict", str(table), "--target", "y"], ["reproduce", "universal", "--quick"]):
-        result = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "out")])
-        assert result.exit_code == 2
-        assert "do not ship yet" in result.output

@@ -16,7 +16,6 @@ from sklearn.utils.estimator_checks import check_estimator
 import ndp.sklearn
 from ndp.diffusion.oracle import GPOracle
 from ndp.gp import GP, ScaledToDimension
-from ndp.models import shipped_folder
 from ndp.process import NDP
 from ndp.scaling import ScaledByContext
 from ndp.sklearn import NDPRegressor
@@ -47,7 +46,6 @@ def test_check_estimator_finds_nothing() -> None:
     check_estimator(NDPRegressor(steps=4), on_skip=None)
 
 
-@pytest.mark.skipif(not shipped_folder("universal").is_dir(), reason="the universal model's weights do not ship yet")
 @pytest.mark.filterwarnings("ignore")
 def test_check_estimator_finds_nothing_with_the_shipped_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()

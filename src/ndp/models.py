@@ -110,12 +110,7 @@ def load(name: str = "universal") -> GP | NDP | JointNDP | NeuralProcess:
         return read_model(Path(name))
     if name.count("/") == 1 and not name.startswith((".", "/")):
         return read_hub_model(name, {})
-    known = f"the models are: {', '.join(names())}"
-    if name == "universal":
-        raise ValueError(
-            f"the universal model's weights do not ship yet; train them with ndp train --prior universal; {known}"
-        )
-    raise ValueError(f"there is no model and no folder named {name!r}; {known}")
+    raise ValueError(f"there is no model and no folder named {name!r}; the models are: {', '.join(names())}")
 
 
 def export(name: str, folder: Path, *, half: bool) -> int:

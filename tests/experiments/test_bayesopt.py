@@ -86,16 +86,16 @@ def test_runs_are_kept_and_only_the_missing_ones_are_made(tmp_path: Path) -> Non
     optimise_missing(hartmann(), row, range(2), 8, path, silent)
     optimise_missing(hartmann(), row, range(3), 8, path, silent)
     assert [json.loads(line)["seed"] for line in path.read_text().splitlines()] == [0, 1, 2]
-    first, *_ = read_runs(path, hartmann(), row, 6)
-    assert first.values == read_runs(path, hartmann(), row, 8)[0].values[:6], "a long run holds the shorter one"
-    assert read_runs(path, hartmann(), row, 9) == []
-    assert read_runs(path, hartmann(), replace(row, weights="others"), 8) == []
-    found = regret(hartmann(), read_runs(path, hartmann(), row, 8))
+    first, *_ = read_runs(path, hartmann(), row.name, 6, version=row.version)
+    assert first.values == read_runs(path, hartmann(), row.name, 8)[0].values[:6], "a long run holds the shorter one"
+    assert read_runs(path, hartmann(), row.name, 9) == []
+    assert read_runs(path, hartmann(), row.name, 8, version=replace(row, weights="others").version) == []
+    found = regret(hartmann(), read_runs(path, hartmann(), row.name, 8))
     assert found.shape == (3, 8)
     assert (np.diff(found, axis=1) <= 0).all()
     path.write_text("nonsense\n")
     with pytest.raises(ValueError, match=r"line 1 of .* is not a run"):
-        read_runs(path, hartmann(), row, 8)
+        read_runs(path, hartmann(), row.name, 8)
 
 
 def test_the_interval_of_a_median_holds_it() -> None:

@@ -23,7 +23,7 @@ from ndp.experiments import images, images_report
 from ndp.experiments.image_scaling import GROWTH, growth, images_a_second
 from ndp.experiments.image_scaling import measure as measure_cost
 from ndp.experiments.images import AIMS, FRACTIONS, Method, Score, Sizes, as_functions, bits_per_value, measure
-from ndp.experiments.images_report import better_by, judged, why_skipped
+from ndp.experiments.images_report import better_by, judged
 from ndp.image_files import read_picture
 from ndp.making import make_ndp
 from ndp.priors.image import IMAGE_SETS, scaling_of_images
@@ -76,11 +76,6 @@ def test_bars_are_met_or_not() -> None:
     verdicts = [bar.verdict for bar in judged("mnist", bad + worse, 31.0)]
     assert verdicts == ["NOT met", "met", "met", "met", "NOT met", "NOT met"]
     assert better_by(good[2], worse[2]).mean < 0
-
-
-def test_what_there_are_no_weights_for_is_left_out_with_words() -> None:
-    assert "ndp train --prior somewhere" in why_skipped("somewhere", "")
-    assert why_skipped("mnist", "runs/mnist") == ""
 
 
 def test_bits_are_those_of_white_noise_for_a_model_that_knows_nothing() -> None:

@@ -1,4 +1,4 @@
-"""`ndp reproduce universal`: rivals that are sane laws, scores and ranks that are right, words where weights are missing."""
+"""`ndp reproduce universal`: rivals that are sane laws, scores and ranks that are right."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,6 @@ import pytest
 from ndp.experiments import regressors
 from ndp.experiments.regression_sets import regression_sets
 from ndp.experiments.universal import Score, mean_ranks, pooled_coverage, score
-from ndp.experiments.universal_report import reproduce
-from ndp.models import load, shipped_folder
-
-no_weights = pytest.mark.skipif(shipped_folder("universal").is_dir(), reason="the universal model ships")
 
 
 def test_there_are_enough_tables_and_all_are_numbers() -> None:
@@ -54,11 +50,3 @@ def test_ranks_and_coverage_are_pooled_over_places() -> None:
     scores = [one("x", "a", 1.0, 10), one("y", "a", 2.0, 10), one("x", "b", 3.0, 30), one("y", "b", 2.0, 30)]
     assert mean_ranks(scores) == {"x": 1.5, "y": 1.5}
     assert pooled_coverage(scores, "x") == pytest.approx(0.625)
-
-
-@no_weights
-def test_without_weights_it_says_so() -> None:
-    with pytest.raises(ValueError, match=r"do not ship yet.*--model FOLDER"):
-        reproduce("universal", quick=True, device="cpu", tell=lambda words: None)
-    with pytest.raises(ValueError, match="do not ship yet"):
-        load()

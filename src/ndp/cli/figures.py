@@ -160,9 +160,6 @@ def images(
         if len(chosen) > 1 and (model or paper):
             raise ValueError("--model and --paper are of one set of pictures: name it with --set")
     for name in chosen:
-        if words := images_report.why_skipped(name, model):
-            typer.echo(words)
-            continue
 
         def run(tell: "Tell", name: str = name) -> "Report":
             return images_report.reproduce(

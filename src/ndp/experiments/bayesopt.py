@@ -152,7 +152,7 @@ def optimise_missing(
     objective: Objective, row: Row, seeds: Sequence[int], evaluations: int, path: Path, tell: Tell
 ) -> None:
     """Make the runs that the file does not have yet, and append each as it is done."""
-    done = {run.seed for run in read_runs(path, objective, row, evaluations)}
+    done = {run.seed for run in read_runs(path, objective, row.name, evaluations, version=row.version)}
     missing = [seed for seed in seeds if seed not in done]
     size = len(missing) if row.together else 1
     for start in range(0, len(missing), max(1, size)):
@@ -160,13 +160,18 @@ def optimise_missing(
             _append(path, run)
 
 
-def read_runs(path: Path, objective: Objective, row: Row, evaluations: int) -> list[Run]:
-    """The runs of a row in a file that are long enough, cut to length: a short run is the beginning of a longer one."""
-    found = {}
-    for run in _lines(path):
-        same = (run.objective, run.row, run.version) == (objective.name, row.name, row.version)
-        if same and len(run.values) >= evaluations:
-            found[run.seed] = replace(run, values=run.values[:evaluations])
+def read_runs(path: Path, objective: Objective, row: str, evaluations: int, *, version: str | None = None) -> list[Run]:
+    """The runs of a row in a file that are long enough, cut to length: a short run is the beginning of a longer one.
+
+    Without a `version` those of the last version that the file has.
+    """
+    runs = [
+        run
+        for run in _lines(path)
+        if (run.objective, run.row) == (objective.name, row) and len(run.values) >= evaluations
+    ]
+    version = runs[-1].version if runs and version is None else version
+    found = {run.seed: replace(run, values=run.values[:evaluations]) for run in runs if run.version == version}
     return [found[seed] for seed in sorted(found)]
 
 

@@ -97,6 +97,7 @@ def reproduce(
     """Make the runs that are asked for and missing, and show all that there are.
 
     `objective` and `rows` limit what is made, not what is shown, so that processes that share the work show it together.
+    Runs of a network that is not here any more are shown too.
     """
     seeds = min(seeds, QUICK_SEEDS) if quick else seeds
     asked_objectives, asked_rows = chosen_objectives(objective), chosen_rows(rows)
@@ -108,14 +109,15 @@ def reproduce(
             raise ValueError(f"{INITIAL} evaluations are at random; ask for more than that, not {count}")
         for name in ROWS:
             row = make_row(name, one.dim, models=models, device=read_device(device))
-            if isinstance(row, str):
-                left_out.append(row)
-                continue
-            if one.name in asked_objectives and name in asked_rows:
+            if isinstance(row, Row) and one.name in asked_objectives and name in asked_rows:
                 optimise_missing(one, row, range(seeds), count, runs, tell)
-            curves = curves_of(one, row, seeds, count, runs)
-            if curves is not None:
-                found[one.name, name] = curves
+            kept = read_runs(runs, one, name, count, version=None if isinstance(row, str) else row.version)
+            kept = [run for run in kept if run.seed < seeds]
+            if kept:
+                each = float(np.mean([run.seconds for run in kept]))
+                found[one.name, name] = Curves(one, name, regret(one, kept), each)
+            elif isinstance(row, str):
+                left_out.append(row)
     if not found:
         raise ValueError(f"there are no runs in {runs}, and none could be made. " + " ".join(dict.fromkeys(left_out)))
     shown = [one for one in objectives() if any(one.name == key for key, _ in found)]
@@ -141,14 +143,6 @@ def chosen_objectives(only: str) -> list[str]:
         if part not in known:
             raise ValueError(f"there is no objective {part!r}; there are: {', '.join(known)}")
     return asked
-
-
-def curves_of(objective: Objective, row: Row, seeds: int, evaluations: int, runs: Path) -> Curves | None:
-    """What the file holds of a row, if anything."""
-    found = [run for run in read_runs(runs, objective, row, evaluations) if run.seed < seeds]
-    if not found:
-        return None
-    return Curves(objective, row.name, regret(objective, found), float(np.mean([run.seconds for run in found])))
 
 
 def tables(shown: Sequence[Objective], found: Found) -> list[Table]:

@@ -64,8 +64,8 @@ def _moved(title: str, function: Callable[[np.ndarray], np.ndarray], low: float,
     return Searched(title, value, float(function(np.linspace(low, high, 200_001)).min()))
 
 
-def searches(model: JointNDP | None, gp: GP) -> dict[str, Callable[[int], AskTell]]:
-    """Ways to search by their names, each a function of the seed; those of a model only where there is one."""
+def searches(model: JointNDP, gp: GP) -> dict[str, Callable[[int], AskTell]]:
+    """Ways to search by their names, each a function of the seed."""
 
     def joint(process: JointProcess, target: Target = PAPER_TARGET) -> Callable[[int], AskTell]:
         options: dict[str, Any] | None = {} if isinstance(process, ExactInputs) else None
@@ -76,17 +76,16 @@ def searches(model: JointNDP | None, gp: GP) -> dict[str, Callable[[int], AskTel
     def thompson(process: Process | None) -> Callable[[int], AskTell]:
         return lambda seed: Thompson(BOUNDS, process, initial=INITIAL, seed=seed)
 
-    found: dict[str, Callable[[int], AskTell]] = {}
-    if model is not None:
-        found[JOINT] = joint(model)
-        found[JOINT_NARROWER] = joint(model, NARROWER)
-        found[THOMPSON] = thompson(model.regression)
-    found[GPR] = thompson(RefittedGP())
-    found[RANDOM] = thompson(None)
-    found[EXACT_JOINT] = joint(ExactInputs(gp))
-    found[EXACT_NARROWER] = joint(ExactInputs(gp), NARROWER)
-    found[EXACT_THOMPSON] = thompson(gp)
-    return found
+    return {
+        JOINT: joint(model),
+        JOINT_NARROWER: joint(model, NARROWER),
+        THOMPSON: thompson(model.regression),
+        GPR: thompson(RefittedGP()),
+        RANDOM: thompson(None),
+        EXACT_JOINT: joint(ExactInputs(gp)),
+        EXACT_NARROWER: joint(ExactInputs(gp), NARROWER),
+        EXACT_THOMPSON: thompson(gp),
+    }
 
 
 @dataclass(frozen=True)

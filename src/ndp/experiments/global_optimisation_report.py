@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from ndp.checkpoint import CONFIG
 from ndp.devices import read_device
 from ndp.evaluation import Number
 from ndp.experiments.drawing import Tell
@@ -39,17 +38,16 @@ from ndp.experiments.input_law import (
 )
 from ndp.experiments.report import Report, Table
 from ndp.gp import GP
-from ndp.inverse import ExactInputs, law_of_input, shares
+from ndp.inverse import law_of_input, shares
 from ndp.joint import JointNDP
-from ndp.models import load, minima_gp, shipped_folder
-from ndp.optimise.joint import JointProcess, JointSearch
+from ndp.models import load, minima_gp
+from ndp.optimise.joint import JointSearch
 from ndp.plotting import BLACK, BLUE, GREY, ORANGE, label_once, new_grid, plot_context
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SHIPPED = "joint"
 TV_BAR, GAP_BAR, RANDOM_FACTOR = 0.15, 0.05, 3.0
 SHOWN_STEPS, PICTURE_DRAWS = (0, 2, 5, 9), 400  # steps after the random ones
 OURS, PAPER, EXACT, NOTHING = "joint NDP", "the paper's recipe, RePaint", "exact draws", "knowing nothing"
@@ -73,52 +71,38 @@ class Settings:
 QUICK = Settings(tasks=10, draws=500, gap_tasks=8, functions=8, limit=60, repaint_steps=50, repaint_draws=100)
 
 
-def reproduce(
-    model: str, *, paper: str, quick: bool, device: str, tell: Tell, functions: int | None = None
-) -> Report:
+def reproduce(model: str, *, paper: str, quick: bool, device: str, tell: Tell, functions: int | None = None) -> Report:
     """Hold a joint model against the exact laws, let it search in so many functions, and show it searching."""
     settings = QUICK if quick else Settings()
     if functions is not None:
         settings = replace(settings, functions=functions)
     gp = minima_gp()
-    left_out: list[str] = []
-    joint = _load(model, device, left_out, OURS)
-    by_paper = _load(paper, device, left_out, PAPER) if paper else None
-    if not paper:
-        left_out.append(f"{PAPER}: left out, for there is no --paper FOLDER.")
+    joint = _load(model, device)
+    by_paper = _load(paper, device) if paper else None
+    left_out = [] if paper else [f"{PAPER}: left out, for there is no --paper FOLDER."]
     tell("Drawing inputs")
     laws = _laws(joint, by_paper, gp, settings)
-    gap = None
-    if joint is not None:
-        tell("Densities of values")
-        gap = values_gap(joint, gp, tasks=settings.gap_tasks, targets=settings.gap_targets)
+    tell("Densities of values")
+    gap = values_gap(joint, gp, tasks=settings.gap_tasks, targets=settings.gap_targets)
     searched = random_functions(gp, max(settings.functions, 1))
     found = searches(joint, gp) if settings.functions else {}
     efforts = [measure(row, start, searched, settings.limit, tell) for row, start in found.items()]
     tell("Drawing the figure")
-    shown: JointProcess = ExactInputs(gp) if joint is None else joint
     return Report(
         name="global-optimisation",
         tables=_tables(laws, gap, efforts),
         seen="\n".join([*verdicts(laws, gap, efforts), *left_out]),
         numbers={
             "laws": [asdict(one) for one in laws],
-            "gap_of_values": None if gap is None else asdict(gap),
+            "gap_of_values": asdict(gap),
             "efforts": [asdict(one) | {"median": one.median} for one in efforts],
             "settings": asdict(settings),
         },
-        figure=picture(shown, gp, [searched[0], *classical_functions()]),
+        figure=picture(joint, gp, [searched[0], *classical_functions()]),
     )
 
 
-def _load(name: str, device: str, left_out: list[str], row: str) -> JointNDP | None:
-    """A joint model; where the one that should ship does not yet, that is said."""
-    if name == SHIPPED and not (shipped_folder(SHIPPED) / CONFIG).exists():
-        left_out.append(
-            f"{row}: left out, for no weights ship yet. Train them with ndp train --model joint --prior minima, and name "
-            "their folder with --model. The figure shows exact draws instead."
-        )
-        return None
+def _load(name: str, device: str) -> JointNDP:
     model = load(name)
     if not isinstance(model, JointNDP):
         raise ValueError(f"{name} is not a joint model; train one with ndp train --model joint")
@@ -127,12 +111,11 @@ def _load(name: str, device: str, left_out: list[str], row: str) -> JointNDP | N
     return model.to(read_device(device))
 
 
-def _laws(joint: JointNDP | None, paper: JointNDP | None, gp: GP, settings: Settings) -> list[InputLaws]:
+def _laws(joint: JointNDP, paper: JointNDP | None, gp: GP, settings: Settings) -> list[InputLaws]:
     questions = Questions.of(gp, settings.tasks)
     rows = [compare(EXACT, gp, questions, exact_draws(gp, settings.draws))]
     rows.append(compare(NOTHING, gp, questions, even_draws(settings.draws)))
-    if joint is not None:
-        rows.append(compare(OURS, gp, questions, model_draws(joint, settings.draws)))
+    rows.append(compare(OURS, gp, questions, model_draws(joint, settings.draws)))
     if paper is not None:
         painted = model_draws(paper, settings.repaint_draws, repaint_steps=settings.repaint_steps)
         row = f"{PAPER}, {settings.repaint_tasks} tasks"
@@ -140,17 +123,15 @@ def _laws(joint: JointNDP | None, paper: JointNDP | None, gp: GP, settings: Sett
     return rows
 
 
-def _tables(laws: Sequence[InputLaws], gap: Number | None, efforts: Sequence[Effort]) -> list[Table]:
+def _tables(laws: Sequence[InputLaws], gap: Number, efforts: Sequence[Effort]) -> list[Table]:
     tables = [
         Table(
             f"Law of x* given y* and {OBSERVATIONS} observations: total variation to the exact one, {BINS} bins",
             ("", "any value", "a value below the best"),
             [(one.row, str(one.any_value), str(one.below_best)) for one in laws],
-        )
+        ),
+        Table("Values at known inputs: nats a point lost to the exact GP", ("", "gap"), [(OURS, str(gap))]),
     ]
-    if gap is not None:
-        row = ("joint NDP", str(gap))
-        tables.append(Table("Values at known inputs: nats a point lost to the exact GP", ("", "gap"), [row]))
     if efforts:
         title = f"Evaluations until a random function is within {NEAR} of its minimum, after {INITIAL} at random"
         rows = [(e.row, f"{e.median:g}", f"{e.found:.0%}", f"{1e3 * e.seconds:.3g}") for e in efforts]
@@ -158,15 +139,14 @@ def _tables(laws: Sequence[InputLaws], gap: Number | None, efforts: Sequence[Eff
     return tables
 
 
-def verdicts(laws: Sequence[InputLaws], gap: Number | None, efforts: Sequence[Effort]) -> list[str]:
+def verdicts(laws: Sequence[InputLaws], gap: Number, efforts: Sequence[Effort]) -> list[str]:
     """For every bar whether it is met, with its numbers."""
     lines = []
     for one in laws:
         if one.row == OURS:
             for words, tv in (("any value", one.any_value), ("a value below the best", one.below_best)):
                 lines.append(_verdict(f"Total variation of x* given {words}", tv.mean, TV_BAR))
-    if gap is not None:
-        lines.append(_verdict("Nats a point lost by values at known inputs", gap.mean, GAP_BAR))
+    lines.append(_verdict("Nats a point lost by values at known inputs", gap.mean, GAP_BAR))
     medians = {one.row: one.median for one in efforts}
     for row in (JOINT, JOINT_NARROWER):
         if row in medians:
@@ -180,7 +160,7 @@ def _verdict(what: str, value: float, bar: float) -> str:
     return f"{what}: {value:.3g}, at most {bar:.3g}: {'met' if value <= bar else 'NOT met'}."
 
 
-def picture(model: JointProcess, gp: GP, functions: Sequence[Searched]) -> "Figure":
+def picture(model: JointNDP, gp: GP, functions: Sequence[Searched]) -> "Figure":
     """For every function some steps of its search: what is known and asked, and below it where the answer may be."""
     figure, axes = new_grid(
         2 * len(functions),
@@ -192,7 +172,7 @@ def picture(model: JointProcess, gp: GP, functions: Sequence[Searched]) -> "Figu
         share_y="row",
     )
     for row, searched in enumerate(functions):
-        search = JointSearch(BOUNDS, model, initial=INITIAL, seed=row, sample_options=_options(model))
+        search = JointSearch(BOUNDS, model, initial=INITIAL, seed=row)
         while search.starting:
             (point,) = search.ask()
             search.tell(point, searched.function(point))
@@ -211,11 +191,7 @@ def picture(model: JointProcess, gp: GP, functions: Sequence[Searched]) -> "Figu
     return figure
 
 
-def _options(model: JointProcess) -> dict[str, int] | None:
-    return {} if isinstance(model, ExactInputs) else None
-
-
-def _show(above: "Axes", below: "Axes", search: JointSearch, model: JointProcess, gp: GP, searched: Searched) -> None:
+def _show(above: "Axes", below: "Axes", search: JointSearch, model: JointNDP, gp: GP, searched: Searched) -> None:
     """The state of a search, and the law that it asks for."""
     question = search.question()
     x, y = search.history.known()

@@ -32,7 +32,6 @@ from ndp.experiments.images import (
     shown_contexts,
 )
 from ndp.experiments.report import Report, Table
-from ndp.models import shipped
 from ndp.plotting import BLUE, ORANGE, new_mosaic, plot_errors, plot_picture
 from ndp.priors.image import IMAGE_SETS, pixel_grid, read_set
 from ndp.process import NDP
@@ -69,16 +68,6 @@ class Bar:
     @property
     def verdict(self) -> str:
         return {True: "met", False: "NOT met", None: "not measured"}[self.met]
-
-
-def why_skipped(image_set: str, model: str) -> str:
-    """Why there is nothing to reproduce for a set of pictures; empty where there is."""
-    if model or image_set in {one.name for one in shipped()}:
-        return ""
-    return (
-        f"{image_set}: left out, for no weights of it come with this version. Train them with ndp train --prior "
-        f"{image_set} --data-dir FOLDER --precision bf16-mixed --out runs/{image_set}, then give --model runs/{image_set}."
-    )
 
 
 def folder_of(image_set: str, data_dir: str) -> str:

@@ -22,7 +22,6 @@ from ndp.experiments.universal import (
     measure_speed,
     pooled_coverage,
 )
-from ndp.models import shipped_folder
 from ndp.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, label_once, new_grid
 
 if TYPE_CHECKING:
@@ -35,11 +34,6 @@ GAP_BARS = {1: 0.10, 5: 0.20}
 
 def reproduce(model: str, *, quick: bool, device: str, tell: Tell) -> Report:
     """All that the universal model promises, measured in one run."""
-    if model == "universal" and not shipped_folder(model).is_dir():
-        raise ValueError(
-            "the universal model's weights do not ship yet, so there is nothing to measure; train one with ndp train --prior "
-            "universal and name its folder with --model FOLDER"
-        )
     sizes = QUICK if quick else FULL
     methods = {
         OURS: regressors.universal(model, device),
