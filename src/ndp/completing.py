@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from ndp.diffusion.solvers import Solver, dpm_solver
 from ndp.image_files import is_grey, read_picture
-from ndp.models import load_ndp, prior_of, shipped
+from ndp.models import load_ndp, prior_of
 from ndp.plotting import check_ending, new_grid, plot_picture, save_figure
 from ndp.priors.image import IMAGE_SETS, pixel_grid
 from ndp.process import NDP
@@ -35,16 +36,30 @@ def complete_to_file(
 
 
 def complete(
-    model: NDP, picture: np.ndarray, known: np.ndarray, draws: int, *, steps: int = 20, seed: int = 0
+    model: NDP,
+    picture: np.ndarray,
+    known: np.ndarray,
+    draws: int,
+    *,
+    steps: int = 20,
+    seed: int = 0,
+    solver: Solver = dpm_solver,
+    base_noise: Tensor | None = None,
 ) -> np.ndarray:
-    """Completions [S H W P] of a picture [H W P] of values from 0 to 1, of which the `known` [H W] pixels are kept."""
+    """Completions [S H W P] of a picture [H W P] of values from 0 to 1, of which the `known` [H W] pixels are kept.
+
+    The noise is that of `seed`, or given as `base_noise`, one number for each value that is drawn.
+    """
     if known.all():
         raise ValueError("every pixel is known: there is nothing to complete")
     height, width, channels = picture.shape
     x, y = pixel_grid(height, width), torch.from_numpy(picture.reshape(-1, channels)).double()
     of = torch.from_numpy(known.reshape(-1))
     posterior = model.condition(x[of][None], y[of][None])
-    found = posterior.sample(x[~of][None], draws, steps=steps, generator=torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    found = posterior.sample(
+        x[~of][None], draws, steps=steps, solver=solver, generator=generator, base_noise=base_noise
+    )
     pictures = y.expand(draws, -1, -1).clone()
     pictures[:, ~of] = torch.as_tensor(found)[:, 0].double().cpu().clamp(0, 1)
     return pictures.reshape(draws, height, width, channels).numpy()
@@ -77,13 +92,7 @@ def _random(share: str, x: Float[Tensor, "N 2"], seed: int) -> Bool[Tensor, "N"]
 
 
 def _model_for(image: Path) -> str:
-    name = "mnist" if is_grey(image) else "celeba32"
-    if name not in {one.name for one in shipped()}:
-        raise ValueError(
-            f"no weights of {name}, the model for such a picture, come with this version; train them (ndp train --prior "
-            f"{name} --data-dir FOLDER --out runs/{name}) and give --model runs/{name}"
-        )
-    return name
+    return "mnist" if is_grey(image) else "celeba32"
 
 
 def _load(name: str) -> NDP:

@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 
 import ndp
 from ndp.models import regression_gp
+from ndp.optimise.joint import JointSearch
 from ndp.optimise.thompson import Thompson
 from ndp.serve import optimise
 from ndp.serve.catalogue import Catalogue
@@ -150,7 +151,27 @@ def test_a_step_of_the_search_is_the_librarys(client: TestClient, catalogue: Cat
     assert got["regret"][-1] == pytest.approx(optimiser.best[1] - hidden.y.min(), abs=1e-5)
     shown = client.get("/api/optimise/function/5").json()
     assert shown["best_y"] == min(shown["y"])
-    assert client.get("/api/optimise/methods").json() == ["thompson"]
+    assert client.get("/api/optimise/methods").json() == ["thompson", "joint"]
+
+
+def test_a_joint_step_is_the_librarys(client: TestClient, catalogue: Catalogue) -> None:
+    evaluated: list[float] = []
+    hidden = optimise.hidden_function(5)
+    search = JointSearch([[-2, 2]], catalogue.joint["joint"], initial=2, seed=3)
+    for step in range(4):
+        asked = {"method": "joint", "model": "joint", "function": 5, "seed": 3, "evaluated": evaluated}
+        response = client.post("/api/optimise/step", json=asked)
+        assert response.status_code == 200, response.text
+        got = response.json()
+        ((point,),) = search.ask()
+        assert got["chosen"] == pytest.approx(point, abs=1e-4)
+        assert got["draws"] == []
+        assert (got["target"] is None) == (len(got["places"]) == 0) == (step < 2), "the first points are random"
+        evaluated.append(got["chosen"])
+        search.tell([got["chosen"]], hidden(got["chosen"]))
+    assert got["target"] < min(hidden(x) for x in evaluated[:-1])
+    assert len(got["places"]) == optimise.PLACES
+    assert -2 <= min(got["places"]) < max(got["places"]) <= 2
 
 
 @pytest.mark.parametrize(
@@ -186,7 +207,9 @@ def test_the_rest_of_the_endpoints_tell_too(client: TestClient) -> None:
     for path, body, words in (
         ("log-density", {"model": "se", "at": [0, 1], "values": [[1]]}, "every function needs 2 values"),
         ("log-density", {"model": "se", "at": [0], "values": [[1]], "noise": 1e-9}, "below the least"),
-        ("optimise/step", {"model": "se", "method": "magic"}, "the methods are: thompson"),
+        ("optimise/step", {"model": "se", "method": "magic"}, "the methods are: thompson, joint"),
+        ("optimise/step", {"model": "se", "method": "joint"}, "there is no such joint model; they are: joint"),
+        ("optimise/step", {"model": "joint"}, "there is no such model; the models are: se"),
         ("optimise/step", {"model": "se", "evaluated": [3]}, "less than or equal to 2"),
     ):
         response = client.post(f"/api/{path}", json=body)

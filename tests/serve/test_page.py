@@ -1,87 +1,16 @@
 """The page in a real browser: what a visitor does, with mouse, keyboard and finger."""
 
 import csv
-import os
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from visits import Visit
 
 SMALL = "draws=6&calls=3&seed=0&show=draws,mean,fan"
 TWO = f"model=se&points=-1,0.5;1,-0.5&at=0&{SMALL}"
-SHOTS = os.environ.get("NDP_SCREENSHOTS")  # a folder: then every test leaves a picture there
-
-
-class Visit:
-    """A page, and what a visitor can see and do on it."""
-
-    def __init__(self, page: Any) -> None:
-        self.page = page
-
-    def settled(self) -> None:
-        self.page.wait_for_selector("#posterior[data-state=drawn], #posterior[data-state=idle]", timeout=30_000)
-
-    def idle(self) -> None:
-        self.page.wait_for_selector("#posterior[data-state=idle]", timeout=60_000)
-
-    def place(self, x: float, y: float) -> tuple[float, float]:
-        """Where in the window the values are: the surface covers the axes, from the lowest to the highest of each."""
-        box = self.page.locator("#posterior .surface").bounding_box()
-        return box["x"] + box["width"] * (x + 2) / 4, box["y"] + box["height"] * (3 - y) / 6
-
-    def click(self, x: float, y: float) -> None:
-        self.page.mouse.click(*self.place(x, y))
-
-    @property
-    def points(self) -> list[list[float]]:
-        """The points as they are in the address."""
-        self.page.wait_for_timeout(250)
-        text = re.search(r"points=([^&]*)", self.page.url)
-        assert text
-        return [[float(v) for v in point.split(",")] for point in text[1].split(";") if point]
-
-    @property
-    def draws(self) -> list[str]:
-        return self.page.eval_on_selector_all("#posterior .draws path", "all => all.map(p => p.getAttribute('d'))")
-
-    def status(self, words: str) -> None:
-        self.page.wait_for_function(
-            "words => document.getElementById('status').textContent.includes(words)", arg=words, timeout=30_000
-        )
-
-
-@pytest.fixture
-def opened(browser: Any, port: int, request: pytest.FixtureRequest) -> Iterator[Callable[..., Visit]]:
-    """Opens the page at an address. Nothing is asked of other hosts meanwhile, and the console stays silent."""
-    complaints: list[str] = []
-    pages: list[Any] = []
-
-    def watch(page: Any) -> None:
-        page.on("console", lambda message: complaints.append(message.text) if message.type != "log" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("response", lambda got: complaints.append(f"{got.status} {got.url}") if got.status >= 400 else None)
-        own = (f"http://127.0.0.1:{port}/", "blob:", "data:")
-        page.on("request", lambda made: complaints.append(made.url) if not made.url.startswith(own) else None)
-
-    def open_page(address: str, **options: Any) -> Visit:
-        context = browser.new_context(**({"viewport": {"width": 1280, "height": 860}} | options))
-        context.grant_permissions(["clipboard-read", "clipboard-write"])
-        page = context.new_page()
-        watch(page)
-        page.goto(address if address.startswith("http") else f"http://127.0.0.1:{port}/#{address}")
-        pages.append(page)
-        return Visit(page)
-
-    yield open_page
-    for index, page in enumerate(pages):
-        if SHOTS:
-            name = re.sub(r"\W+", "-", f"{request.node.name} {index}")
-            page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), full_page=True)
-        page.context.close()
-    assert complaints == []
 
 
 @pytest.fixture
@@ -132,6 +61,8 @@ def test_everything_works_by_keyboard(visit: Visit) -> None:
     visit.status("given 2 points")
     page.focus("#tab-functions")
     page.keyboard.press("ArrowRight")
+    assert page.is_visible("#picture")
+    page.keyboard.press("ArrowRight")
     assert page.is_visible("#search")
 
 
@@ -161,6 +92,17 @@ def test_models_change_and_points_stay_where_they_can(visit: Visit) -> None:
     visit.page.check("input[value=se]", force=True)
     visit.page.wait_for_url("**/#model=se*")
     assert visit.points == [[-1, 0.5], [1, -0.5]]
+
+
+def test_an_example_that_nobody_touched_changes_with_the_model(opened: Callable[..., Visit]) -> None:
+    visit = opened(f"model=se&{SMALL}")
+    visit.status("given 4 points")
+    visit.page.check("input[value=universal]", force=True)
+    visit.status("given 11 points")
+    visit.settled()
+    assert len(visit.draws) == 6
+    listed = visit.page.eval_on_selector_all("[name=model]", "all => all.map(radio => radio.value)")
+    assert not {"mnist", "celeba32", "joint"} & set(listed)
 
 
 def test_a_slice_shows_the_density_of_the_value_there(opened: Callable[..., Visit]) -> None:
@@ -309,6 +251,27 @@ def test_the_hidden_function_is_searched(opened: Callable[..., Visit]) -> None:
     assert float(page.inner_text("#regret")) >= 0
     page.click("#again")
     page.wait_for_selector("#optimise[data-evaluations='0']")
+
+
+def test_a_joint_model_is_asked_where_the_minimum_is(opened: Callable[..., Visit]) -> None:
+    visit = opened("tab=optimise")
+    page = visit.page
+    page.wait_for_selector("#optimise[data-evaluations='0']")
+    page.check("[name=method][value=joint]", force=True)
+    assert not page.is_visible("#searchers")
+    assert "places x* drawn for y*" in page.inner_text("#optimise .legend")
+    for step in (1, 2, 3):
+        page.click("#step")
+        page.wait_for_selector(f"#optimise[data-evaluations='{step}']", timeout=30_000)
+        assert (page.locator("#search .places .bar").count() > 0) == (step > 2), "the first points are random"
+    visit.status("a place drawn for y*")
+    assert page.text_content("#search .asked").startswith("y* = ")
+    assert page.locator("#search .draws path").count() == 0
+    assert page.locator("#search .drop").count() == 2, "the value that is asked for, and the place"
+    page.check("[name=method][value=thompson]", force=True)
+    page.wait_for_selector("#optimise[data-evaluations='0']")
+    assert page.is_visible("#searchers")
+    assert page.locator("#search .places .bar").count() == 0
 
 
 def test_the_newest_question_wins(visit: Visit) -> None:

@@ -43,6 +43,8 @@ def test_every_endpoint_is_described(described: dict[str, Any]) -> None:
         "/api/summary",
         "/api/exact",
         "/api/log-density",
+        "/api/images/models",
+        "/api/images/complete",
         "/api/optimise/methods",
         "/api/optimise/function/{number}",
         "/api/optimise/step",

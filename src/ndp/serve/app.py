@@ -12,13 +12,13 @@ from fastapi.staticfiles import StaticFiles
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from ndp import __version__
-from ndp.serve import functions, optimise
+from ndp.serve import functions, images, optimise
 from ndp.serve.catalogue import Catalogue
 from ndp.serve.engine import Engine
 from ndp.serve.limits import BODY_SECONDS, BoundedBody, SafetyHeaders
 from ndp.serve.schemas import Health, ModelInfo, Point
 
-TABS = (functions, optimise)  # each has a `router`; its page is a module of the same name in static/
+TABS = (functions, images, optimise)  # each has a `router`; its page is a module of the same name in static/
 
 
 def create_app(

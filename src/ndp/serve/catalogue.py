@@ -1,16 +1,18 @@
-"""The models of the page: those that ship and are for functions of one input, each with how it likes to be shown."""
+"""The models of the page: those that ship, by the tab that they are for, each with how it likes to be shown."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ndp.joint import JointNDP
 from ndp.models import exact_process, load, marginalised_gp, prior_of, shipped
 from ndp.named_priors import PRIORS
+from ndp.priors.image import IMAGE_SETS
 from ndp.priors.step import Step
 from ndp.process import NDP
 from ndp.typing import Process
 
-_NDP = "neural diffusion process"
+_NDP, _JOINT = "neural diffusion process", "joint neural diffusion process"
 Points = tuple[tuple[float, float], ...]
 
 
@@ -27,6 +29,10 @@ class Show:
 
 
 _SMOOTH: Points = ((-1.6, 0.9), (-0.9, -0.8), (0.1, 0.4), (1.2, 1.5))
+_MANY: Points = (
+    *((-1.9, -0.9), (-1.6, -0.1), (-1.3, 0.8), (-1.0, 1.2), (-0.7, 1.0), (-0.4, 0.2), (-0.1, -0.7), (0.2, -1.1)),
+    *((0.5, -0.8), (0.8, 0.0), (1.1, 0.9)),
+)
 _SHOWN = {
     "se": Show("Squared exponential", "Very smooth, seen with a little noise", example=_SMOOTH),
     "matern52": Show("Matérn-5/2", "Smooth functions with some rougher detail", example=_SMOOTH),
@@ -35,7 +41,11 @@ _SHOWN = {
         "The length scale is unknown, and inferred from your points",
         example=((-0.8, 0.5), (-0.45, -0.4), (-0.1, 0.8), (0.5, 0.2)),
     ),
-    "universal": Show("Universal", "Trained on many kinds of functions, in the units of your points", example=_SMOOTH),
+    "universal": Show(
+        "Universal",
+        "Any kind of function: its units, smoothness and noise are inferred, best from ten points or more",
+        example=_MANY,
+    ),
     "step": Show(
         "Step",
         "A jump at an unknown place, which no Gaussian process can be",
@@ -44,6 +54,8 @@ _SHOWN = {
         calls=14,
         example=((-0.6, 0.0), (0.5, 1.0)),
     ),
+    "sawtooth": Show("Sawtooth", "Waves of unknown width and phase, seen with a little noise"),
+    "mixture": Show("A mixture", "Squared exponential, Matérn-5/2 or sawtooth: your points say which"),
 }
 
 
@@ -60,11 +72,35 @@ class Model:
     exact_title: str
 
 
+@dataclass(frozen=True)
+class ImageModel:
+    """A model of square pictures, loaded, and how it is shown; `example` is the seed of a picture to begin with."""
+
+    name: str
+    process: NDP
+    title: str
+    about: str
+    size: int
+    channels: int
+    calls: int
+    example: int
+
+
+_IMAGES = {
+    "mnist": ("Handwritten digits", "28 x 28 grey pixels, learned from MNIST", 11),
+    "celeba32": ("Faces", "32 x 32 colour pixels, learned from CelebA", 10),
+}
+_IMAGE_CALLS = 8  # more change little that one can see
+
+
 class Catalogue:
-    """Models by name. There are no others: a name is looked up here, and never a path."""
+    """Models of functions of one input by name, those of `images`, and `joint` ones. There are no others: a name is looked
+    up here, and never a path."""
 
     def __init__(self) -> None:
         self._models = {model.name: model for model in _listed()}
+        self.images = {model.name: model for model in _images()}
+        self.joint = dict(_joint())
 
     def __iter__(self) -> Iterator[Model]:
         return iter(self._models.values())
@@ -94,6 +130,24 @@ def _listed() -> Iterator[Model]:
             exact=exact,
             exact_title=exact_title,
         )
+
+
+def _images() -> Iterator[ImageModel]:
+    order = [*IMAGE_SETS]
+    found = [model for model in shipped() if model.name in IMAGE_SETS and model.architecture == _NDP]
+    for name in sorted((model.name for model in found), key=order.index):
+        process, pictures = load(name), IMAGE_SETS[name]
+        if isinstance(process, NDP):
+            title, about, example = _IMAGES.get(name, (name, pictures.title, 0))
+            yield ImageModel(name, process, title, about, pictures.size, pictures.channels, _IMAGE_CALLS, example)
+
+
+def _joint() -> Iterator[tuple[str, JointNDP]]:
+    for found in shipped():
+        if 1 in found.input_dims and found.architecture == _JOINT:
+            process = load(found.name)
+            if isinstance(process, JointNDP):
+                yield found.name, process
 
 
 def _exact(prior: str) -> tuple[Process | None, str]:

@@ -4,27 +4,32 @@ A method is a function from what was asked to a `Step`; a new one is a new entry
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
 from fastapi import APIRouter, HTTPException, Request
 from jaxtyping import Float
+from torch import Tensor
 
+from ndp.diffusion.solvers import dpm_solver, watched
 from ndp.gp import GP
 from ndp.models import regression_gp
+from ndp.optimise.joint import STEPS, JointSearch
 from ndp.optimise.thompson import Rule, Thompson
 from ndp.randomness import normal
 from ndp.serve.answering import PROBLEMS, answer, find, numbers
-from ndp.serve.catalogue import Catalogue, Model
-from ndp.serve.engine import Engine
+from ndp.serve.catalogue import Catalogue
+from ndp.serve.engine import Engine, UnwantedError, Wanted
 from ndp.serve.schemas import HiddenFunction, OptimiseRequest, OptimiseStep, Seed
-from ndp.serve.tasks import Drawn, DrawTask, Given, drawing
+from ndp.serve.tasks import Drawn, DrawTask, Given, alone, drawing
 
 LOW, HIGH = -2.0, 2.0
 RULE = Rule(spread=160, local=48)  # few enough candidates that people can follow the functions
 RANDOM_POINTS = 2  # before a model has anything to learn from
+PLACES = 200  # draws of x* that make a histogram
 
 
 @dataclass(frozen=True)
@@ -48,18 +53,21 @@ def hidden_function(seed: int) -> Hidden:
 
 @dataclass(frozen=True)
 class Step:
-    """Functions drawn, and where to look next."""
+    """Where to look next, and what says so: functions drawn, or a value asked for and the places drawn for it."""
 
-    at: Float[np.ndarray, "M"]
-    draws: Float[np.ndarray, "S M"]
     chosen: float
+    at: Float[np.ndarray, "M"] = field(default_factory=lambda: np.zeros(0))
+    draws: Float[np.ndarray, "S M"] = field(default_factory=lambda: np.zeros((0, 0)))
+    target: float | None = None
+    places: Float[np.ndarray, "K"] = field(default_factory=lambda: np.zeros(0))
 
 
-Method = Callable[[OptimiseRequest, Model, Hidden, Engine], Awaitable[Step]]
+Method = Callable[[OptimiseRequest, Catalogue, Hidden, Engine], Awaitable[Step]]
 
 
-async def thompson(asked: OptimiseRequest, model: Model, hidden: Hidden, engine: Engine) -> Step:
+async def thompson(asked: OptimiseRequest, catalogue: Catalogue, hidden: Hidden, engine: Engine) -> Step:
     """Draw functions and go where the first is lowest: what `ndp.optimise.thompson.Thompson` asks for, draws and all."""
+    model = find(catalogue, asked.model)
     optimiser = Thompson(
         [[LOW, HIGH]],
         model.process,
@@ -72,7 +80,7 @@ async def thompson(asked: OptimiseRequest, model: Model, hidden: Hidden, engine:
         optimiser.tell([x], hidden(x))
     if optimiser.starting:
         ((chosen,),) = optimiser.ask()
-        return Step(np.zeros(0), np.zeros((0, 0)), float(chosen))
+        return Step(float(chosen))
     inquiry = optimiser.inquiry()
     candidates = inquiry.candidates[:, 0].numpy()
     noise = normal((asked.draws, len(candidates)), inquiry.generator, like=inquiry.y)
@@ -90,7 +98,43 @@ async def thompson(asked: OptimiseRequest, model: Model, hidden: Hidden, engine:
     )
 
 
-METHODS: dict[str, Method] = {"thompson": thompson}
+async def joint(asked: OptimiseRequest, catalogue: Catalogue, hidden: Hidden, engine: Engine) -> Step:
+    """Ask where a value below the best would be, and go there: what `ndp.optimise.joint.JointSearch` asks for.
+
+    More draws of the same law show where else it might have gone.
+    """
+    if asked.model not in catalogue.joint:
+        raise HTTPException(422, f"there is no such joint model; they are: {', '.join(catalogue.joint)}")
+    model = catalogue.joint[asked.model]
+
+    def compute(wanted: Wanted) -> Step:
+        def check(x: Tensor, level: Tensor) -> None:
+            if not wanted():
+                raise UnwantedError
+
+        options: dict[str, Any] = {"steps": STEPS, "solver": watched(dpm_solver, check)}
+        search = JointSearch([[LOW, HIGH]], model, initial=RANDOM_POINTS, seed=asked.seed, sample_options=options)
+        for x in asked.evaluated:
+            search.tell([x], hidden(x))
+        ((chosen,),) = search.ask()
+        if search.starting:
+            return Step(float(chosen))
+        question = search.question()
+        law = model.condition(question.x, question.y)
+        generator = torch.Generator().manual_seed(asked.seed)
+        drawn = law.sample_inputs(question.y_star, PLACES, generator=generator, **options)
+        _, y = search.history.known()
+        unit = y.std() if y.std() > 0 else 1.0
+        return Step(
+            float(chosen),
+            target=float(y.mean() + unit * question.y_star),
+            places=search.to_bounds(torch.as_tensor(drawn))[:, 0],
+        )
+
+    return await engine.run(alone(compute), asked, kind=object())
+
+
+METHODS: dict[str, Method] = {"thompson": thompson, "joint": joint}
 
 
 def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
@@ -99,7 +143,7 @@ def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
     @routes.get("/methods")
     def methods() -> list[str]:
         """Ways to choose the next point."""
-        return list(METHODS)
+        return [method for method in METHODS if method != "joint" or catalogue.joint]
 
     @routes.get("/function/{number}")
     def function(number: Seed) -> HiddenFunction:
@@ -112,18 +156,22 @@ def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
 
     @routes.post("/step")
     async def step(asked: OptimiseRequest, request: Request) -> OptimiseStep:
-        """Where to look next, the functions that say so, and the value found there."""
-        model = find(catalogue, asked.model)
+        """Where to look next, the functions or places that say so, and the value found there.
+
+        The method `thompson` takes a model of functions, and `joint` the model of that name.
+        """
         if asked.method not in METHODS:
             raise HTTPException(422, f"there is no such method; the methods are: {', '.join(METHODS)}")
         hidden = hidden_function(asked.function)
-        found = await answer(request, METHODS[asked.method](asked, model, hidden, engine))
+        found = await answer(request, METHODS[asked.method](asked, catalogue, hidden, engine))
         values = np.array([hidden(x) for x in (*asked.evaluated, found.chosen)])
         return OptimiseStep(
             at=numbers(found.at),
             draws=numbers(found.draws),
             chosen=numbers(found.chosen),
             value=numbers(values[-1]),
+            target=None if found.target is None else numbers(found.target),
+            places=numbers(found.places),
             regret=numbers(np.minimum.accumulate(values) - hidden.y.min()),
         )
 

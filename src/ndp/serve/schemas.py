@@ -7,6 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 MOST_CONTEXT, MOST_POINTS, MOST_DRAWS, MOST_STEPS = 100, 400, 128, 50
 # Draws times points times solver calls: what a request costs. 27,000 take about 0.3 s on two cores.
 MOST_WORK = 200_000
+# The same of pictures, without their pixels: each takes about 0.13 s of one core at 784 of them, 0.18 s at 1,024.
+MOST_PICTURE_CALLS = 120
 MOST_DENSITIES = 128  # values, over all functions whose density is asked for
 
 Input = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
@@ -83,6 +85,26 @@ class DensityRequest(Conditioned):
         return self
 
 
+class CompletionRequest(Request):
+    """A picture, of which some pixels are known; with none it is the prior."""
+
+    model: Annotated[str, Field(min_length=1, max_length=64, description="A name from /api/images/models.")]
+    pixels: Annotated[
+        list[Annotated[list[Probability], Field(min_length=1, max_length=3)] | None],
+        Field(max_length=1024, description="Row by row: a pixel's values from 0 to 1, or null where it is not known."),
+    ] = []
+    draws: Annotated[int, Field(ge=1, le=8)] = 6
+    steps: Steps = 8
+    seed: Seed = 0
+
+    @model_validator(mode="after")
+    def _affordable(self) -> "CompletionRequest":
+        calls = self.draws * self.steps
+        if calls > MOST_PICTURE_CALLS:
+            raise ValueError(f"draws x solver calls is {calls}, and may be {MOST_PICTURE_CALLS}; ask for less of one")
+        return self
+
+
 class OptimiseRequest(Request):
     """What was evaluated so far, in order, of the hidden function number `function`."""
 
@@ -108,6 +130,22 @@ class ModelInfo(BaseModel):
     example: list[Point]
     exact: str
     optimises: bool
+
+
+class ImageModelInfo(BaseModel):
+    name: str
+    title: str
+    about: str
+    size: Annotated[int, Field(description="Pixels across, and down.")]
+    channels: Annotated[int, Field(description="Values a pixel: 1 for grey, 3 for red, green and blue.")]
+    calls: int
+    example: Annotated[int, Field(description="Seed of a picture of the prior to begin with.")]
+
+
+class Completions(BaseModel):
+    """Whole pictures, known pixels and all, row by row."""
+
+    completions: list[list[list[float]]]
 
 
 class Health(BaseModel):
@@ -155,10 +193,13 @@ class HiddenFunction(BaseModel):
 
 
 class OptimiseStep(BaseModel):
-    """A step: functions drawn at `at` (none while points are random), where to look next, and what is found there."""
+    """A step: where to look next, what is found there, and why: functions drawn at `at`, or the value that was asked for and
+    places at which it may be (neither while points are random)."""
 
     at: list[float]
     draws: list[list[float]]
+    target: Annotated[float | None, Field(description="The value that the joint model was asked to find.")] = None
+    places: Annotated[list[float], Field(description="Draws of the input that has that value.")] = []
     chosen: float
     value: float
     regret: Annotated[list[float], Field(description="Best value so far, over the least, after each evaluation.")]

@@ -13,7 +13,7 @@ import { grid } from "./statistics.js";
 
 export const name = "functions";
 export const title = "Functions";
-export const available = (models) => models.length > 0;
+export const available = ({ models }) => models.length > 0;
 
 const SIZE = 120; // points of a drawn function
 const MORE = 3; // further batches that make fan and mean smoother, once the page is at rest
@@ -25,7 +25,7 @@ const MOST_POINTS = 100;
 const TEMPLATE = `
 <div class="stage card">
   <h2>Click points, see functions appear</h2>
-  <p class="lead">Click to add a point, drag to move it, double-click to remove it. Every line is a function that goes through them.</p>
+  <p class="lead">Click to add a point, drag to move it, double-click to remove it. Every line is a function that fits them.</p>
   <div class="frame">
   <svg class="chart" id="posterior" role="group" aria-label="Functions through the points. Tab reaches the points; Enter adds one at the slice." tabindex="0"></svg>
   <div class="slider"><input type="range" id="slice" step="any" aria-label="Slice: show the density of the value at this x" /></div>
@@ -265,6 +265,8 @@ export function create(root, page) {
     state.model = next;
     if (state.calls === before.calls) state.calls = model().calls;
     const same = range(before) === range(model());
+    const untouched = JSON.stringify(state.points) === JSON.stringify(before.example) && model().example.length;
+    if (same && untouched) state.points = model().example.map((point) => ({ ...point }));
     if (!same) state.points = kept.get(range(model())) ?? model().example.map((point) => ({ ...point }));
     if (!state.points.includes(selected)) selected = null;
     fitView();
@@ -432,7 +434,8 @@ export function create(root, page) {
 
   // What the address says, or an example.
   function fromAddress() {
-    const given = readAddress();
+    const address = readAddress();
+    const given = address.tab === null || address.tab === name ? address : {}; // of another tab, nothing
     const known = page.models.some((one) => one.name === given.model);
     state.model = known ? given.model : state.model;
     state.calls = model().calls;

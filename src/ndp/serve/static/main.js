@@ -3,10 +3,11 @@
 import { get } from "./api.js";
 import { readAddress } from "./address.js";
 import * as functions from "./functions.js";
+import * as images from "./images.js";
 import * as optimise from "./optimise.js";
 
-// A tab is a module: name, title, available(models), and create(root, page) that returns { shown() }.
-const TABS = [functions, optimise];
+// A tab is a module: name, title, available(page), and create(root, page) that returns { shown() }.
+const TABS = [functions, images, optimise];
 
 const status = document.getElementById("status");
 
@@ -23,11 +24,11 @@ function setUpTheme() {
   });
 }
 
-function setUpTabs(models) {
+function setUpTabs(models, pictures) {
   const nav = document.querySelector(".tabs");
   const main = document.querySelector("main");
-  const page = { models, say, tab: null };
-  const tabs = TABS.filter((tab) => tab.available(models)).map((tab) => {
+  const page = { models, images: pictures, say, tab: null };
+  const tabs = TABS.filter((tab) => tab.available(page)).map((tab) => {
     const attributes = { type: "button", id: `tab-${tab.name}`, role: "tab", "aria-controls": tab.name };
     const button = document.createElement("button");
     for (const [key, value] of Object.entries(attributes)) button.setAttribute(key, value);
@@ -67,7 +68,7 @@ function setUpTabs(models) {
 
 setUpTheme();
 try {
-  setUpTabs(await get("api/models"));
+  setUpTabs(await get("api/models"), await get("api/images/models"));
 } catch (error) {
   say(`The server does not answer: ${error.message}`, true);
 }

@@ -2,28 +2,50 @@
 
 import { get, post } from "./api.js";
 import { Chart, element, lines, shown, ticks } from "./chart.js";
+import { histogram } from "./statistics.js";
 
 export const name = "optimise";
 export const title = "Optimise";
-export const available = (models) => models.some((model) => model.optimises);
+export const available = ({ models }) => models.some((model) => model.optimises);
 
 const MOST = 60;
 const PAUSE = 420; // ms between seeing where to look and what is there
+const BINS = 60;
+const BARS = 0.3; // of the chart's height, for the most likely places
+
+// Ways to take a step, as the server names them; `how` says why it went there.
+const METHODS = {
+  thompson: {
+    title: "Draws a function",
+    about: "and goes where it is lowest (Thompson sampling)",
+    lead: "Each step draws functions through what is known, and looks next where one of them is lowest (Thompson sampling).",
+    how: "where the drawn function is lowest",
+  },
+  joint: {
+    title: "Asks where the minimum is",
+    about: "The model draws the place of a value below the best",
+    lead: "Each step picks a value y* below the best so far, and a joint model draws places x* that would have it.",
+    how: "a place drawn for y*",
+  },
+};
 
 const TEMPLATE = `
 <div class="stage card">
   <h2>Find the lowest point of a function you cannot see</h2>
-  <p class="lead">Each step draws functions through what is known, and looks next where one of them is lowest (Thompson sampling).</p>
-  <svg class="chart" id="search" role="img" aria-label="The search: drawn functions, evaluated points, and the hidden function"></svg>
+  <p class="lead"></p>
+  <svg class="chart" id="search" role="img" aria-label="The search: drawn functions or places, evaluated points, and the hidden function"></svg>
   <ul class="legend">
-    <li class="is-draws"><span></span>draws; the thick one decides</li>
-    <li class="is-exact"><span></span>where it is lowest</li>
+    <li class="is-draws" data-method="thompson"><span></span>draws; the thick one decides</li>
+    <li class="is-exact" data-method="thompson"><span></span>where it is lowest</li>
+    <li class="band" data-method="joint"><span></span>places x* drawn for y*</li>
+    <li class="is-exact" data-method="joint"><span></span>y*, and the place that is looked at</li>
     <li class="is-best"><span></span>best so far</li>
     <li class="is-truth"><span></span>hidden function</li>
   </ul>
 </div>
 <div class="panel card">
-  <fieldset><legend>The searcher believes in</legend><div class="models"></div></fieldset>
+  <fieldset id="methods"><legend>Each step</legend><div class="models"></div></fieldset>
+  <fieldset data-method="thompson"><legend>The searcher believes in</legend><div class="models" id="searchers"></div></fieldset>
   <div class="buttons">
     <button type="button" id="step" class="primary">Take a step</button>
     <button type="button" id="run">Ten steps</button>
@@ -46,7 +68,7 @@ export function create(root, page) {
   root.innerHTML = TEMPLATE;
   const find = (selector) => root.querySelector(selector);
   const models = page.models.filter((model) => model.optimises);
-  const state = { model: (models.find((model) => model.name === "matern52") ?? models[0]).name, function: 0, seed: 0 };
+  const state = { method: "thompson", model: (models.find((model) => model.name === "matern52") ?? models[0]).name, function: 0, seed: 0 };
   let hidden = null;
   let evaluated = []; // { x, y }
   let step = null; // the last one, drawn
@@ -55,7 +77,7 @@ export function create(root, page) {
 
   const search = new Chart(find("#search"), {
     leftLabel: "f(x)",
-    layers: { draws: {}, truth: { tag: "path" }, deciding: { tag: "path" }, choice: { class: "choice" }, seen: { class: "" } },
+    layers: { places: {}, draws: {}, truth: { tag: "path" }, deciding: { tag: "path" }, choice: { class: "choice" }, seen: { class: "" } },
     onLayout: drawSearch,
   });
   const regrets = new Chart(find("#regrets"), {
@@ -75,6 +97,8 @@ export function create(root, page) {
     draws.slice(1).forEach((draw, i) => paths[i].setAttribute("d", search.line(step.at, draw)));
     layers.deciding.setAttribute("d", draws.length ? search.line(step.at, draws[0]) : "");
     layers.choice.replaceChildren();
+    layers.places.replaceChildren();
+    if (step?.places.length) drawPlaces();
     if (step) {
       const x = search.x(step.chosen);
       element("line", { class: "drop", x1: x, x2: x, y1: search.top, y2: search.bottom }, layers.choice);
@@ -87,6 +111,23 @@ export function create(root, page) {
       const kind = y === least ? "best" : index === evaluated.length - 1 ? "newest" : "";
       element("circle", { class: `seen ${kind}`, cx: search.x(x), cy: search.y(y), r: kind ? 7 : 5.5 }, layers.seen);
     });
+  }
+
+  // The histogram of places along the bottom, and the value that they were drawn for, at the edge if it is beyond.
+  function drawPlaces() {
+    const { layers, left, right, bottom, top } = search;
+    const shares = histogram(step.places, ...search.xs, BINS);
+    const [most, width] = [Math.max(...shares), (right - left) / BINS];
+    shares.forEach((share, i) => {
+      const height = (share / most) * BARS * (bottom - top);
+      if (share) element("rect", { class: "bar", x: left + i * width + 0.5, y: bottom - height, width: width - 1, height }, layers.places);
+    });
+    const y = Math.min(search.y(step.target), bottom - 2);
+    element("line", { class: "drop", x1: left, x2: right, y1: y, y2: y }, layers.choice);
+    const [x, anchor] = search.x(step.chosen) < (left + right) / 2 ? [right - 8, "end"] : [left + 8, "start"]; // out of the way
+    const beyond = search.y(step.target) > bottom ? " ↓" : "";
+    element("text", { class: "asked", x, y: y - 7, "text-anchor": anchor }, layers.choice).textContent = `y* = ${shown(step.target)}${beyond}`;
+    element("circle", { class: "target", cx: search.x(step.chosen), cy: Math.min(y, bottom - 10), r: 8 }, layers.choice);
   }
 
   const log = (value) => Math.log10(Math.max(value, 1e-4));
@@ -125,7 +166,8 @@ export function create(root, page) {
 
   async function takeStep() {
     const mine = running;
-    const asked = { model: state.model, function: state.function, seed: state.seed, evaluated: evaluated.map(({ x }) => x) };
+    const model = state.method === "joint" ? "joint" : state.model;
+    const asked = { method: state.method, model, function: state.function, seed: state.seed, evaluated: evaluated.map(({ x }) => x) };
     const answer = await post("api/optimise/step", asked);
     if (mine !== running) return false;
     step = answer;
@@ -136,7 +178,7 @@ export function create(root, page) {
     regret = answer.regret;
     drawSearch();
     showNumbers();
-    const how = answer.draws.length ? "where the drawn function is lowest" : "at random, for nothing is known yet";
+    const how = answer.draws.length || answer.places.length ? METHODS[state.method].how : "at random, for nothing is known yet";
     page.say(`Evaluation ${evaluated.length}: x = ${shown(answer.chosen, 3)}, ${how}: value ${shown(answer.value, 3)}, regret ${shown(regret.at(-1), 4)}`);
     return true;
   }
@@ -162,19 +204,33 @@ export function create(root, page) {
     page.say("Nothing is known yet: the first two points are random");
   }
 
-  const radios = models.map(({ name: value, title: words }) => {
+  function radio(key, group, value, { title: words, about }) {
     const label = document.createElement("label");
-    const radio = Object.assign(document.createElement("input"), { type: "radio", name: "searcher", value, checked: value === state.model });
-    radio.addEventListener("change", () => {
-      state.model = value;
+    const input = Object.assign(document.createElement("input"), { type: "radio", name: group, value, checked: value === state[key] });
+    input.addEventListener("change", () => {
+      state[key] = value;
+      showMethod();
       startOver();
     });
-    const strong = document.createElement("strong");
-    strong.textContent = words;
-    label.append(radio, strong);
+    label.append(input, Object.assign(document.createElement("strong"), { textContent: words }));
+    if (about) label.append(Object.assign(document.createElement("small"), { textContent: about }));
     return label;
-  });
-  find(".models").append(...radios);
+  }
+
+  function showMethod() {
+    find(".lead").textContent = METHODS[state.method].lead;
+    for (const part of root.querySelectorAll("[data-method]")) part.hidden = part.dataset.method !== state.method;
+  }
+
+  async function showMethods() {
+    const known = (await get("api/optimise/methods")).filter((method) => METHODS[method]);
+    find("#methods").hidden = known.length < 2;
+    find("#methods .models").append(...known.map((method) => radio("method", "method", method, METHODS[method])));
+  }
+
+  find("#searchers").append(...models.map(({ name: value, title: words }) => radio("model", "searcher", value, { title: words })));
+  showMethod();
+  showMethods().catch((error) => page.say(error.message, true));
   find("#step").addEventListener("click", () => run(1));
   find("#run").addEventListener("click", () => run(10));
   find("#again").addEventListener("click", startOver);
