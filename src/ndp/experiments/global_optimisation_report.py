@@ -68,7 +68,9 @@ class Settings:
     repaint_draws: int = 500
 
 
-QUICK = Settings(tasks=10, draws=500, gap_tasks=8, functions=8, limit=60, repaint_steps=50, repaint_draws=100)
+QUICK = Settings(
+    tasks=10, draws=500, gap_tasks=8, functions=8, limit=60, repaint_steps=50, repaint_tasks=5, repaint_draws=100
+)
 
 
 def reproduce(model: str, *, paper: str, quick: bool, device: str, tell: Tell, functions: int | None = None) -> Report:
