@@ -203,8 +203,7 @@ def _show(above: "Axes", below: "Axes", search: JointSearch, model: JointNDP, gp
         grid, [searched.function(np.array([place])) for place in grid], color=GREY, linewidth=1.2, label="function"
     )
     plot_context(above, x[:, 0], y)
-    scale = y.std() if y.std() > 0 else 1.0
-    above.axhline(y.mean() + scale * question.y_star, color=ORANGE, linestyle="--", linewidth=1.2, label="y*")
+    above.axhline(search.to_value(question.y_star), color=ORANGE, linestyle="--", linewidth=1.2, label="y*")
     above.set_title(f"{len(y)} evaluations, best {y.min():.3g}", loc="left", fontsize=9)
     drawn = model.condition(question.x, question.y).sample_inputs(
         question.y_star, PICTURE_DRAWS, generator=torch.Generator().manual_seed(0)

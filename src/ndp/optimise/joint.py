@@ -135,6 +135,11 @@ class JointSearch:
         """The value `y` at `x`. A value that is not finite is kept as a failed evaluation."""
         self._search.tell(x, y)
 
+    def to_value(self, y: float) -> float:
+        """A value of the model's units, such as a question's `y_star`, in the user's."""
+        centre, scale = self._search.units()
+        return centre + scale * y
+
     def to_bounds(self, x: Float[Tensor, "K D"]) -> np.ndarray:
         """Points of [-1, 1]^D in the user's box."""
         return self._search.to_bounds((x.double().cpu() + 1) / 2)

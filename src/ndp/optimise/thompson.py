@@ -114,16 +114,21 @@ class Thompson:
         """Whether points are still random, for want of values to learn from."""
         return len(self.history.known()[1]) < max(self.initial, 1)
 
+    def units(self) -> tuple[float, float]:
+        """Mean and standard deviation (1 where it is 0) of the known values: a model sees them in these units."""
+        _, y = self.history.known()
+        return float(y.mean()), float(y.std()) or 1.0
+
     def inquiry(self) -> Inquiry:
         """What the next step asks of a model, for those who draw for several optimisations together."""
         generator = self._generator()
         x, y = self.history.known()
         unit = self._candidates(x, y, generator)
-        centre, scale = y.mean(), y.std()
+        centre, scale = self.units()
         low, high = self.domain
         return Inquiry(
             x=torch.as_tensor(low + (high - low) * self._to_unit(x)),
-            y=torch.as_tensor((y - centre) / (scale if scale > 0 else 1.0)),
+            y=torch.as_tensor((y - centre) / scale),
             candidates=low + (high - low) * unit,
             points=self.to_bounds(unit),
             generator=generator,

@@ -123,11 +123,9 @@ async def joint(asked: OptimiseRequest, catalogue: Catalogue, hidden: Hidden, en
         law = model.condition(question.x, question.y)
         generator = torch.Generator().manual_seed(asked.seed)
         drawn = law.sample_inputs(question.y_star, PLACES, generator=generator, **options)
-        _, y = search.history.known()
-        unit = y.std() if y.std() > 0 else 1.0
         return Step(
             float(chosen),
-            target=float(y.mean() + unit * question.y_star),
+            target=search.to_value(question.y_star),
             places=search.to_bounds(torch.as_tensor(drawn))[:, 0],
         )
 
@@ -143,7 +141,7 @@ def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
     @routes.get("/methods")
     def methods() -> list[str]:
         """Ways to choose the next point."""
-        return [method for method in METHODS if method != "joint" or catalogue.joint]
+        return list(METHODS)
 
     @routes.get("/function/{number}")
     def function(number: Seed) -> HiddenFunction:

@@ -3,6 +3,7 @@
 import { readAddress, writeAddress } from "./address.js";
 import { Latest, post } from "./api.js";
 import { shown } from "./chart.js";
+import { choice } from "./choice.js";
 import { readObservations, writeDraws } from "./csv.js";
 import { Denoising } from "./denoising.js";
 import { copyText, download, picture } from "./download.js";
@@ -298,16 +299,7 @@ export function create(root, page) {
 
   // Controls
 
-  const radios = page.models.map(({ name: value, title: words, about }) => {
-    const label = document.createElement("label");
-    const radio = Object.assign(document.createElement("input"), { type: "radio", name: "model", value });
-    radio.addEventListener("change", () => setModel(value));
-    const [strong, small] = [document.createElement("strong"), document.createElement("small")];
-    [strong.textContent, small.textContent] = [words, about];
-    label.append(radio, strong, small);
-    return label;
-  });
-  find(".models").append(...radios);
+  find(".models").append(...page.models.map((one) => choice("model", one.name, one, () => setModel(one.name))));
   for (const key of ["draws", "calls"]) {
     find(`#${key}`).addEventListener("input", (event) => {
       state[key] = Number(event.target.value);

@@ -2,6 +2,7 @@
 
 import { readAddress } from "./address.js";
 import { post } from "./api.js";
+import { choice } from "./choice.js";
 import { copyText } from "./download.js";
 import { PictureEditor } from "./picture_editor.js";
 import { PRESETS, paint, paintSpread, preset, readFile, readInk, readKnown, summarisePictures, writeInk, writeKnown } from "./pixels.js";
@@ -247,16 +248,7 @@ export function create(root, page) {
 
   // Controls
 
-  const radios = page.images.map(({ name: value, title: words, about }) => {
-    const label = document.createElement("label");
-    const radio = Object.assign(document.createElement("input"), { type: "radio", name: "pictures", value });
-    radio.addEventListener("change", () => setModel(value));
-    const [strong, small] = [document.createElement("strong"), document.createElement("small")];
-    [strong.textContent, small.textContent] = [words, about];
-    label.append(radio, strong, small);
-    return label;
-  });
-  find(".models").append(...radios);
+  find(".models").append(...page.images.map((one) => choice("pictures", one.name, one, () => setModel(one.name))));
   for (const [key, { title: words }] of Object.entries(PRESETS)) {
     const button = Object.assign(document.createElement("button"), { type: "button", textContent: words, value: key });
     if (PRESETS[key].share) button.setAttribute("aria-label", `${words} of the pixels, at random`);

@@ -2,6 +2,7 @@
 
 import { get, post } from "./api.js";
 import { Chart, element, lines, shown, ticks } from "./chart.js";
+import { choice } from "./choice.js";
 import { histogram } from "./statistics.js";
 
 export const name = "optimise";
@@ -204,16 +205,13 @@ export function create(root, page) {
     page.say("Nothing is known yet: the first two points are random");
   }
 
-  function radio(key, group, value, { title: words, about }) {
-    const label = document.createElement("label");
-    const input = Object.assign(document.createElement("input"), { type: "radio", name: group, value, checked: value === state[key] });
-    input.addEventListener("change", () => {
+  function radio(key, group, value, words) {
+    const label = choice(group, value, words, () => {
       state[key] = value;
       showMethod();
       startOver();
     });
-    label.append(input, Object.assign(document.createElement("strong"), { textContent: words }));
-    if (about) label.append(Object.assign(document.createElement("small"), { textContent: about }));
+    label.firstChild.checked = value === state[key];
     return label;
   }
 
