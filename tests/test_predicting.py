@@ -20,7 +20,7 @@ def _stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = gpytorch.kernels.RBFKernel()
     kernel.lengthscale = 1.0
     model = NDP(GPOracle(GP(ScaledToDimension(kernel), noise=0.2)), noise_floor=0.2, scaling=ScaledByContext())
-    monkeypatch.setattr(ndp.sklearn, "_loaded", lambda name, device, dtype: model)
+    monkeypatch.setattr(ndp.sklearn, "_loaded", lambda name, device: model)
 
 
 def write(path: Path, columns: list[str], rows: list[list[object]]) -> Path:

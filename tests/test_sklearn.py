@@ -32,7 +32,7 @@ def stand_in() -> NDP:
 @pytest.fixture(autouse=True)
 def _shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     model = stand_in()
-    monkeypatch.setattr(ndp.sklearn, "_loaded", lambda name, device, dtype: model)
+    monkeypatch.setattr(ndp.sklearn, "_loaded", lambda name, device: model)
 
 
 def data(rows: int = 40, dim: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 # One value has no others to move with: noise of ten standard deviations drowns it, and no call is spent on more.
 NOISIEST = 10.0
 AT_ONCE = 256  # targets, which bounds the memory of a call
+# Targets are filled up to a multiple of this. Products of matrices treat what is left over of their blocks in another order,
+# and an answer would differ in its last digits with how many others were asked for.
+BLOCK = 16
 
 
 @final
@@ -63,9 +66,9 @@ class NDPMarginals:
         levels = likelihood.default_levels(1, steps, finest=max(0.006, self._ndp.trained_ratios[0]))
         pieces = []
         with torch.no_grad():
-            for at, piece in zip(inputs.split(AT_ONCE, dim=1), values.split(AT_ONCE, dim=1), strict=True):
+            for at, piece in zip(_in_blocks(inputs), _in_blocks(values), strict=True):
                 pieces.append(likelihood.log_prob_of_each(self._denoiser(at), piece.to(self._ndp.dtype), levels))
-        log_p = torch.cat(pieces, dim=1)
+        log_p = torch.cat(pieces, dim=1)[:, : inputs.shape[1]]
         volume = torch.as_tensor(self._units.log_det(1)).to(log_p.device, torch.float64)
         return self._form.give(log_p.double() + volume.reshape(-1, 1, 1))
 
@@ -75,15 +78,21 @@ class NDPMarginals:
         levels, last_step = self._ndp.solver_levels(1, steps, noisiest=NOISIEST)
         pieces = []
         with torch.no_grad():
-            for piece in inputs.split(AT_ONCE, dim=1):
+            for piece in _in_blocks(inputs):
                 denoise = self._denoiser(piece)
                 base = noise.to(piece.device, self._ndp.dtype)[:, None, None, None].expand(-1, *piece.shape[:2], 1)
                 start = from_noise(denoise, base, levels[0])
                 pieces.append(last_step(denoise, dpm_solver(denoise, start, levels), levels[-1]))
-        return torch.cat(pieces, dim=2)
+        return torch.cat(pieces, dim=2)[:, :, : inputs.shape[1]]
 
     def _denoiser(self, inputs: Float[Tensor, "B M D"]) -> Denoiser:
         ndp = self._ndp
         return conditional_denoiser(
             ndp.network, ndp.prediction, self._context, inputs, ndp.dtype, of_function=self._of_function, alone=True
         )
+
+
+def _in_blocks(targets: Float[Tensor, "B M _"]) -> tuple[Tensor, ...]:
+    """Targets in pieces of whole blocks; the last one stands in for those that are missing."""
+    missing = -targets.shape[1] % BLOCK if targets.shape[1] else 0
+    return torch.cat([targets, targets[:, -1:].expand(-1, missing, -1)], dim=1).split(AT_ONCE, dim=1)

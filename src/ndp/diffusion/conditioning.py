@@ -17,8 +17,9 @@ from ndp.diffusion.levels import alpha, level_of_ratio
 from ndp.diffusion.prediction import Prediction
 from ndp.typing import ContextEncoder, Denoiser, Network
 
-# Draws are passed to the network in pieces of about this many tokens, which bounds the memory of a call.
-TOKENS_PER_CALL = {"cpu": 2**15, "cuda": 2**20}
+# Draws are passed to the network in pieces of about this many tokens, which bounds the memory of a call. On a CPU they are few
+# enough for its cache: 64 draws of `universal` at 100 points of 5 inputs take a third less time than in one piece.
+TOKENS_PER_CALL = {"cpu": 2**13, "cuda": 2**20}
 
 
 def conditional_denoiser(
@@ -137,7 +138,7 @@ def _in_pieces(
     `call` takes rows [S * B, N, P] and a function that repeats what belongs to the tasks for every draw.
     """
     draws = y_t.reshape(-1, *y_t.shape[-3:])
-    fitting = max(1, TOKENS_PER_CALL.get(y_t.device.type, 2**15) // (tokens * draws.shape[1]))
+    fitting = max(1, TOKENS_PER_CALL.get(y_t.device.type, 2**13) // (tokens * draws.shape[1]))
     size = 2 ** (fitting.bit_length() - 1)  # so that many draws fall into equal pieces
 
     def one(piece: Tensor) -> Tensor:

@@ -28,12 +28,20 @@ def draw(
     num_samples: int,
     generator: torch.Generator,
     *,
-    at_once: int = 20_000,
+    at_once: int = 1_000_000,
 ) -> Float[Tensor, "S B M P"]:
-    """Draws in float64 on the CPU, `at_once` function values at a time."""
+    """Draws in float64 on the CPU, `at_once` function values at a time, which bounds the memory of a solver."""
     piece = max(1, at_once // (x.shape[0] * x.shape[1]))
     sizes = [min(piece, num_samples - start) for start in range(0, num_samples, piece)]
     return torch.cat([torch.as_tensor(posterior.sample(x, size, generator=generator)).double().cpu() for size in sizes])
+
+
+def generator_on(device: torch.device, generator: torch.Generator | None) -> torch.Generator | None:
+    """A generator for methods that draw noise at every step: on their device, for it is not to be carried there each time."""
+    if generator is None or generator.device.type == device.type:
+        return generator
+    seed = torch.randint(2**62, (), generator=generator, device=generator.device)
+    return torch.Generator(device).manual_seed(int(seed))
 
 
 def draw_one_value(

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, UInt8
 from torch import Tensor
 
 from ndp.evaluation import Number
-from ndp.experiments.drawing import Tell
+from ndp.experiments.drawing import Tell, generator_on
 from ndp.experiments.timing import limited_threads
 from ndp.models import load_ndp, prior_of
 from ndp.priors.image import IMAGE_SETS, pixel_grid
@@ -89,8 +89,8 @@ def papers(model: NDP, sizes: Sizes) -> Method:
 
     def draw(x: Tensor, y: Tensor, x_new: Tensor, draws: int, generator: torch.Generator) -> Tensor:
         with in_half_precision(model):
-            posterior = model.repaint(x, y)
-            drawn = posterior.sample(x_new, draws, steps=levels, repeats=repeats, generator=generator)
+            nearby = generator_on(model.device, generator)
+            drawn = model.repaint(x, y).sample(x_new, draws, steps=levels, repeats=repeats, generator=nearby)
         return torch.as_tensor(drawn)
 
     return Method("the paper's recipe", levels * repeats, sizes.repaint_images, draw)

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ndp.evaluation import Number
+from ndp.experiments.drawing import generator_on
 from ndp.gp import GP
 from ndp.inverse import law_of_input, shares
 from ndp.joint import JointNDP
@@ -92,7 +93,8 @@ def model_draws(model: JointNDP, draws: int, *, repaint_steps: int | None = None
         if repaint_steps is None:
             drawn = model.condition(x, y).sample_inputs(asked, draws, generator=generator)
         else:
-            drawn = model.repaint(x, y).sample_inputs(asked, draws, steps=repaint_steps, generator=generator)
+            nearby = generator_on(model.device, generator)
+            drawn = model.repaint(x, y).sample_inputs(asked, draws, steps=repaint_steps, generator=nearby)
         return torch.as_tensor(drawn)[..., 0, 0].double().cpu()
 
     return draw

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ndp.evaluation import Number
-from ndp.experiments.drawing import Sampler, Tell, draw, draw_one_value
+from ndp.experiments.drawing import Sampler, Tell, draw, draw_one_value, generator_on
 from ndp.metrics import distance_from_uniform
 from ndp.models import load_ndp
 from ndp.priors.source import Synthetic
@@ -106,9 +106,11 @@ class RePainted:
     posterior: RePaintPosterior
     levels: int
     repeats: int
+    device: torch.device
 
     def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
-        return self.posterior.sample(x, num_samples, steps=self.levels, repeats=self.repeats, generator=generator)
+        nearby = generator_on(self.device, generator)
+        return self.posterior.sample(x, num_samples, steps=self.levels, repeats=self.repeats, generator=nearby)
 
 
 def methods(model: str, paper: str, device: str, sizes: Sizes) -> list[Method]:
@@ -127,7 +129,7 @@ def methods(model: str, paper: str, device: str, sizes: Sizes) -> list[Method]:
 
 
 def _repaint(network: NDP, levels: int, repeats: int, x: Tensor, y: Tensor, *, mask: Tensor | None = None) -> RePainted:
-    return RePainted(network.repaint(x, y, mask=mask), levels, repeats)
+    return RePainted(network.repaint(x, y, mask=mask), levels, repeats, network.device)
 
 
 def measure(found: list[Method], sizes: Sizes, tell: Tell) -> Outcome:

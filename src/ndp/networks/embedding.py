@@ -132,5 +132,5 @@ class Rotation:
         parts = (1,) * (features.ndim - self._sin.ndim)
         cos, sin = (t.reshape(*t.shape[:3], *parts, *t.shape[3:]) for t in (self._cos, self._sin))
         # Whole rows of features at a time: halves of a head are too short for a CPU to be quick on.
-        turned = torch.addcmul(rows * cos, rows.roll(rows.shape[-1] // 2, -1), sin, value=sign)
+        turned = (rows * cos).addcmul_(rows.roll(rows.shape[-1] // 2, -1), sin, value=sign)
         return turned.flatten(0, 1).to(features.dtype)
