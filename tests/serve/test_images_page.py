@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -187,6 +188,27 @@ def test_a_picture_is_opened_and_dropped(easel: Easel) -> None:
     easel.page.set_input_files("#picture-file", picture | {"buffer": b"no picture"})
     easel.status("no picture that a browser can read")
     np.testing.assert_array_equal(easel.pixels("#picture"), ink)
+
+
+@pytest.mark.parametrize("picture", [BLACK, "picture=3"])
+def test_the_python_gives_the_completions_and_the_png_shows_them(
+    opened: Callable[..., Visit], picture: str, tmp_path: Path
+) -> None:
+    easel = Easel(opened(f"tab=images&model=mnist&{picture}&known=upper&{QUICK}").page)
+    easel.ready()
+    easel.page.click("#copy-python")
+    easel.status("Copied: the Python")
+    found: dict[str, Any] = {}
+    exec(easel.page.evaluate("navigator.clipboard.readText()"), found)
+    for ours, shown in zip(found["completions"], easel.completions, strict=True):
+        np.testing.assert_allclose(255 * ours[..., 0], shown[..., 0], atol=2)
+    with easel.page.expect_download() as download:
+        easel.page.click("#picture-png")
+    download.value.save_as(tmp_path / "all.png")
+    strip = np.asarray(Image.open(tmp_path / "all.png").convert("RGB"))
+    assert strip.shape == (28 * 8 + 16, 9 * (28 * 8 + 8) + 8, 3)
+    second = strip[8 : 8 + 224 : 8, 2 * 232 + 8 : 2 * 232 + 232 : 8]
+    np.testing.assert_array_equal(second, easel.completions[1][..., :3])
 
 
 def test_everything_works_by_keyboard(easel: Easel) -> None:

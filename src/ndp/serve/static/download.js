@@ -47,3 +47,15 @@ export async function picture(svg) {
   pen.drawImage(image, 0, 0, canvas.width, canvas.height);
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }
+
+// Small pictures side by side, each of their pixels `scale` wide, on the colour of the card they are on.
+export async function strip(canvases, { scale, gap }) {
+  const [side] = canvases.map((canvas) => canvas.width * scale);
+  const whole = Object.assign(document.createElement("canvas"), { width: canvases.length * (side + gap) + gap, height: side + 2 * gap });
+  const pen = whole.getContext("2d");
+  pen.imageSmoothingEnabled = false;
+  pen.fillStyle = getComputedStyle(canvases[0].closest(".card")).backgroundColor;
+  pen.fillRect(0, 0, whole.width, whole.height);
+  canvases.forEach((canvas, index) => pen.drawImage(canvas, gap + index * (side + gap), gap, side, side));
+  return new Promise((resolve) => whole.toBlob(resolve, "image/png"));
+}

@@ -3,9 +3,10 @@
 import { readAddress } from "./address.js";
 import { post } from "./api.js";
 import { choice } from "./choice.js";
-import { copyText } from "./download.js";
+import { copyText, download, strip } from "./download.js";
 import { PictureEditor } from "./picture_editor.js";
-import { PRESETS, paint, paintSpread, preset, readFile, readInk, readKnown, summarisePictures, writeInk, writeKnown } from "./pixels.js";
+import { PRESETS, paint, paintSpread, preset, readFile, readInk, readKnown, summarisePictures, writeBits, writeInk, writeKnown } from "./pixels.js";
+import { pythonForPicture } from "./python.js";
 
 export const name = "images";
 export const title = "Images";
@@ -52,7 +53,9 @@ const TEMPLATE = `
     <button type="button" id="another">Another picture</button>
     <button type="button" id="blank">Blank page</button>
     <button type="button" id="load">Open a picture</button>
+    <button type="button" id="copy-python">Copy Python</button>
     <button type="button" id="share-link">Copy link</button>
+    <button type="button" id="picture-png">PNG</button>
     <input type="file" id="picture-file" accept="image/*" hidden />
   </div>
 </div>
@@ -275,6 +278,20 @@ export function create(root, page) {
       setPicture(new Float32Array(pixels), "ink", new Uint8Array(pixels));
     },
     load: () => find("#picture-file").click(),
+    "copy-python": async () => {
+      if (!easel()) return;
+      const { values, known, from, pending } = easel();
+      if (known.every(Boolean)) return tell("Every pixel is shown: there is nothing to complete");
+      const own = pending === undefined && (from === "ink" || (from === "file" && model().channels === 1));
+      const picture = own ? { ink: writeInk(values) } : from === "file" ? {} : { seed: pending ?? from, calls: PICTURE_CALLS };
+      await copyText(pythonForPicture({ model: model(), picture, known: writeBits(known), draws: DRAWS, together: TOGETHER, calls: state.calls, seed: state.seed }));
+      tell("Copied: the Python that gives these completions");
+    },
+    "picture-png": async () => {
+      if (!easel()) return;
+      const shown = [find("#picture"), ...tiles, find("#mean"), find("#spread")];
+      download(`${state.model}.png`, await strip(shown, { scale: 8, gap: 8 }));
+    },
     "share-link": async () => {
       if (!easel()) return;
       history.replaceState(null, "", address());

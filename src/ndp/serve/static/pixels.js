@@ -64,7 +64,10 @@ export function writeKnown(known) {
   const size = Math.sqrt(known.length);
   const same = (other) => other.every((value, i) => value === known[i]);
   const named = Object.keys(PRESETS).find((name) => PRESETS[name].known && same(preset(name, size)));
-  if (named) return named;
+  return named ?? writeBits(known);
+}
+
+export function writeBits(known) {
   let text = "";
   for (let i = 0; i < known.length; i += 4) text += (8 * known[i] + 4 * known[i + 1] + 2 * known[i + 2] + known[i + 3]).toString(16);
   return text;

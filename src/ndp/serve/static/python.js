@@ -28,3 +28,29 @@ fan = np.quantile(functions, [0.05, 0.25, 0.75, 0.95], axis=0)
   const known = exact && ["se", "matern52"].includes(model.name);
   return known ? `${code}exact_mean, exact_std = ndp.load("gp-${model.name}").condition(x, y${noise}).moments(grid)\n` : code;
 }
+
+// `picture` says where the picture is from: { seed } of the model, { ink } of the user in hexadecimal digits, or neither, a file.
+export function pythonForPicture({ model, picture, known, draws, together, calls, seed }) {
+  const size = model.size;
+  const made = {
+    seed: ({ seed: own, calls: steps }) => `nothing = np.zeros((${size}, ${size}), dtype=bool)
+picture = complete(model, np.zeros((${size}, ${size}, ${model.channels})), nothing, 1, steps=${steps}, seed=${own})[0]`,
+    ink: ({ ink }) => `picture = np.array([int(digit, 16) / 15 for digit in "${ink}"]).reshape(${size}, ${size}, 1)`,
+    file: () => `picture = read_picture(Path("picture.png"), size=${size}, channels=${model.channels})  # your file`,
+  };
+  const kind = Object.keys(made).find((one) => picture[one] !== undefined) ?? "file";
+  const reading = kind === "file" ? "from pathlib import Path\n\n" : "";
+  return `${reading}import numpy as np
+
+import ndp
+from ndp.completing import complete
+${kind === "file" ? "from ndp.image_files import read_picture\n" : ""}
+model = ndp.load("${model.name}")
+${made[kind](picture)}
+known = np.unpackbits(np.frombuffer(bytes.fromhex("${known}"), dtype=np.uint8)).astype(bool).reshape(${size}, ${size})
+completions = np.concatenate(
+    [complete(model, picture, known, ${together}, steps=${calls}, seed=${seed} + k) for k in range(${draws / together})]
+)
+mean, spread = completions.mean(0), completions.std(0)
+`;
+}
