@@ -62,6 +62,12 @@ def test_the_weights_of_a_new_model_are_a_function_of_the_seed_and_leave_the_glo
     assert torch.equal(before, torch.random.get_rng_state())
 
 
+def test_the_levels_that_are_learned_most_are_the_priors_unless_a_recipe_says_otherwise() -> None:
+    assert Recipe.from_dict({"prior": "step"}).level_law == PRIORS["step"].level_law != PRIORS["se"].level_law
+    assert Recipe.from_dict({"prior": "step", "level_law": [0.0, 1.0]}).level_law == (0.0, 1.0)
+    assert Recipe.from_dict({"prior": "mnist", "data_dir": "pictures"}).level_law == (-0.6, 1.4)
+
+
 def test_an_unknown_prior_is_refused() -> None:
     with pytest.raises(ValueError, match="no prior named"):
         make_prior("nothing", torch.device("cpu"))

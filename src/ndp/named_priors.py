@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from ndp.diffusion.objective import LEVEL_LAW
 from ndp.models import (
     LOG_STD_OF_LENGTHSCALE,
     MARGINAL_NOISE,
@@ -39,6 +40,7 @@ class PriorSpec:
     most_targets: int = 256
     context_per_dim: int = 10
     clustered: float = 0.0  # share of the tasks whose points crowd
+    level_law: tuple[float, float] = LEVEL_LAW  # which noise levels are learned most (`draw_levels`)
     network: dict[str, Any] = field(default_factory=dict)
     scaling: Scaling | ScaledByContext | None = None
 
@@ -78,11 +80,12 @@ PRIORS = {
     "step": PriorSpec(
         "steps from 0 to 1, uniform position",
         noise_floor=0.0,
-        low=-1.0,
-        high=1.0,
+        low=-1.1,  # a little beyond where steps are, so that both ends are learned
+        high=1.1,
         targets=80,
         most_targets=128,
         context_per_dim=20,
+        level_law=(0.3, 1.4),  # where a step lies is decided while there is a lot of noise
         network={"inputs": "fourier", "blocks": 6},
         scaling=Scaling((0.0,), (1.0,), (0.5,), (0.5,)),
     ),

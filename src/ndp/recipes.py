@@ -172,6 +172,8 @@ class Recipe:
             raise ValueError(f"a recipe has no setting {unknown[0]!r}; it has: {', '.join(sorted(known))}")
         made = dict(values)
         model = made.get("model", NDP_MODEL)
+        if made.get("prior") in PRIORS:
+            made = {"level_law": PRIORS[made["prior"]].level_law} | made
         if made.get("prior") in IMAGE_SETS:
             made = IMAGE_SETTINGS | made
             if model == PAPER_MODEL:
