@@ -20,7 +20,7 @@ from ndp.models import regression_gp
 from ndp.optimiser_step import StepInputs, Update
 from ndp.recipes import Recipe
 from ndp.run_folder import RunFolder
-from ndp.training import CHUNK, Progress, _Drawing, fit, schedule, seed_of
+from ndp.training import CHUNK, Half, Progress, _Drawing, fit, schedule, seed_of
 
 SMALL = {"width": 16, "heads": 2, "blocks": 1, "level_width": 8}
 
@@ -245,11 +245,12 @@ def test_a_damaged_state_is_told_plainly(tmp_path: Path) -> None:
         folder.load_state(torch.device("cpu"))
 
 
-def test_attention_in_half_precision_learns_the_same() -> None:
+@pytest.mark.parametrize("half", Half)
+def test_half_precision_learns_the_same(half: Half) -> None:
     plan = recipe(steps=12)
     expected = weights_after(plan)
     model = make_model(plan)
-    fit(model, make_sources(plan, torch.device("cpu")), plan, fabric=cpu(), half_attention=True)
+    fit(model, make_sources(plan, torch.device("cpu")), plan, fabric=cpu(), half=half)
     found = model.network.state_dict()
     assert any(not torch.equal(found[name], value) for name, value in expected.items())
     for name, value in expected.items():

@@ -24,9 +24,13 @@ from ndp.recipes import Recipe
 from ndp.run_folder import RunFolder
 from ndp.validation import Validation
 
-HALF_ATTENTION = "16-attention"
-# What a user may ask for, and what that is to Fabric.
-PRECISIONS = {"32-true": "32-true", HALF_ATTENTION: "32-true", "bf16-mixed": "bf16-mixed"}
+# What a user may ask for, and what that is to Fabric; gradients through float16 are scaled by `Update`, not by it.
+PRECISIONS: dict[str, str] = {
+    "32-true": "32-true",
+    training.Half.ATTENTION: "32-true",
+    training.Half.NETWORK: "32-true",
+    "bf16-mixed": "bf16-mixed",
+}
 
 
 def train(
@@ -38,7 +42,7 @@ def train(
     save_every: int = 2000,
     validate_every: int = 2000,
     time_limit: float = math.inf,
-    half_attention: bool = False,
+    half: training.Half | None = None,
 ) -> tuple[NDP | JointNDP | NeuralProcess, training.Speed]:
     """Start or resume the run of a folder; the model is saved at its end, and its state on the way."""
     fabric.launch()
@@ -88,7 +92,7 @@ def train(
             validate=validation,
             validate_every=validate_every,
             time_limit=time_limit,
-            half_attention=half_attention,
+            half=half,
         )
     if fabric.is_global_zero:
         model.about = {

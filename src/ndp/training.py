@@ -10,8 +10,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -35,6 +36,21 @@ from ndp.recipes import JOINT_MODEL, Optimiser, Recipe
 from ndp.run_folder import RunFolder, TrainingState
 
 CHUNK = 32  # steps whose functions are drawn together: one large batched Cholesky instead of many small ones
+
+
+class Half(StrEnum):
+    """What is computed in float16: attention over points, or all layers but those where values come in and go out."""
+
+    ATTENTION = "16-attention"
+    NETWORK = "16-mixed"
+
+    def __call__(self, device: torch.device) -> AbstractContextManager[Any]:
+        """Compute in it."""
+        match self:
+            case Half.ATTENTION:
+                return attention_in_half()
+            case Half.NETWORK:  # weights change at every step, so that none may be kept in float16
+                return torch.autocast(device.type, torch.float16, cache_enabled=False)
 
 
 @dataclass(frozen=True)
@@ -71,11 +87,11 @@ def fit(
     validate: Callable[[Any], float] | None = None,
     validate_every: int = 2000,
     time_limit: float = math.inf,
-    half_attention: bool = False,
+    half: Half | None = None,
 ) -> Speed:
     """Train `model` in place; afterwards it holds the averaged weights, which is what `validate` scores on the way.
 
-    A neural process is trained on one device, and is not compiled. `half_attention` computes attention in float16.
+    A neural process is trained on one device, and is not compiled. `half` says what is computed in float16.
 
     Resumes from `folder` where it holds a state. Ctrl-C saves a state and stops. `time_limit` in seconds ends the run early,
     with the learning rate brought to zero by then.
@@ -120,7 +136,7 @@ def fit(
         ema=recipe.ema,
         clip=recipe.clip,
         on_graph=on_graph,
-        through_half=half_attention,
+        through_half=half is not None,
     )
     draw = _Drawing(sources, recipe, device, fabric.global_rank)
 
@@ -134,7 +150,7 @@ def fit(
     losses: list[Tensor] = []
     whole = True  # whether no step is half taken
     try:
-        with _interrupts_between_steps() as interrupted, attention_in_half() if half_attention else nullcontext():
+        with _interrupts_between_steps() as interrupted, half(device) if half else nullcontext():
             while step < recipe.steps and not spent() > time_limit:
                 chunk, skip = divmod(step, CHUNK)
                 for inputs in draw.chunk(chunk, skip):

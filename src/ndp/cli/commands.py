@@ -147,7 +147,10 @@ def train(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     devices: Annotated[int, typer.Option(min=1, help="Devices of one machine; torchrun sets it by itself.")] = 1,
     precision: Annotated[
-        str, typer.Option(help="32-true; 16-attention (attention in float16); or bf16-mixed, for images.")
+        str,
+        typer.Option(
+            help="32-true; 16-attention (attention in float16); 16-mixed (all layers in float16); or bf16-mixed, for images."
+        ),
     ] = "32-true",
     save_every: Annotated[int, typer.Option(min=1, help="Steps between saved states.")] = 2000,
     time_limit: Annotated[float, typer.Option(min=0.0, help="Minutes after which the run ends early (0: none).")] = 0.0,
@@ -161,7 +164,8 @@ def train(
     console = Console()
     with told_plainly():
         with console.status("Importing torch"):
-            from ndp.runs import HALF_ATTENTION, prepare, train
+            from ndp.runs import prepare, train
+            from ndp.training import Half
 
         given = {
             "model": model or None,
@@ -194,7 +198,7 @@ def train(
                 console=console,
                 save_every=save_every,
                 time_limit=limit,
-                half_attention=precision == HALF_ATTENTION,
+                half=Half(precision) if precision in list(Half) else None,
             )
         except KeyboardInterrupt:
             console.print(f"Stopped and saved. Go on with: [bold]ndp train --resume {folder.path}[/]", soft_wrap=True)
