@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 
 import ndp
 from ndp.models import regression_gp
+from ndp.named_priors import PRIORS
 from ndp.optimise.joint import JointSearch
 from ndp.optimise.thompson import Thompson
 from ndp.serve import optimise
@@ -36,7 +37,7 @@ def post(client: TestClient, path: str, **body: Any) -> Any:
 def test_the_models_of_the_page(client: TestClient) -> None:
     models = {model["name"]: model for model in client.get("/api/models").json()}
     assert set(MODELS) <= set(models)
-    assert (models["step"]["low"], models["step"]["high"]) == (-1, 1)
+    assert (models["step"]["low"], models["step"]["high"]) == (PRIORS["step"].low, PRIORS["step"].high)
     assert models["se"]["exact"] == "Exact Gaussian process"
     assert not models["step"]["optimises"]
     health = client.get("/api/health").json()
