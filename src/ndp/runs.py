@@ -24,12 +24,11 @@ from ndp.recipes import Recipe
 from ndp.run_folder import RunFolder
 from ndp.validation import Validation
 
-# What a user may ask for, and what that is to Fabric; gradients through float16 are scaled by `Update`, not by it.
-PRECISIONS: dict[str, str] = {
-    "32-true": "32-true",
-    training.Half.ATTENTION: "32-true",
-    training.Half.NETWORK: "32-true",
-    "bf16-mixed": "bf16-mixed",
+# What a user may ask for: what that is to Fabric, and what is in float16, whose gradients `Update` scales and not Fabric.
+PRECISIONS: dict[str, tuple[str, training.Half | None]] = {
+    "32-true": ("32-true", None),
+    **{str(half): ("32-true", half) for half in training.Half},
+    "bf16-mixed": ("bf16-mixed", None),
 }
 
 
@@ -42,7 +41,7 @@ def train(
     save_every: int = 2000,
     validate_every: int = 2000,
     time_limit: float = math.inf,
-    half: training.Half | None = None,
+    precision: str = "32-true",
 ) -> tuple[NDP | JointNDP | NeuralProcess, training.Speed]:
     """Start or resume the run of a folder; the model is saved at its end, and its state on the way."""
     fabric.launch()
@@ -92,7 +91,7 @@ def train(
             validate=validation,
             validate_every=validate_every,
             time_limit=time_limit,
-            half=half,
+            half=PRECISIONS[precision][1],
         )
     if fabric.is_global_zero:
         model.about = {
@@ -121,7 +120,7 @@ def prepare(
     """The folder, recipe and machine of a run, from what a user asked for on the command line."""
     if precision not in PRECISIONS:
         raise ValueError(f"--precision is one of {', '.join(PRECISIONS)}, not {precision!r}")
-    fabric = _fabric(device, devices, PRECISIONS[precision])
+    fabric = _fabric(device, devices, PRECISIONS[precision][0])
     if resume is not None:
         if settings or config or out:
             raise ValueError("--resume goes on with the recipe of its folder; leave the other settings out")

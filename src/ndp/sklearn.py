@@ -18,11 +18,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ndp.devices import read_device
 from ndp.guards import MOST_OBSERVATIONS, columns_to_keep, rows_to_keep, within_reach
-from ndp.process import NDP, NDPPosterior
+from ndp.process import FEWEST_STEPS, NDP, NDPPosterior
 
-# The fewest calls for joint draws, which feel the solver's error more than marginals do. With exact denoisers the covariance
-# of 60 values is off by 4 to 6 % after 7 calls, by 6 to 8 % after 8 to 10, and by 6 % after 12.
-DRAW_STEPS = 7
 NODES = 3  # values of the noise that mean and standard deviation are made of: exact for near-normal laws
 
 
@@ -91,7 +88,7 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
         x = self._inputs(X)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         draws = self._posterior(noisy).sample(
-            x, n_samples, steps=max(self.steps, DRAW_STEPS), generator=torch.Generator().manual_seed(seed)
+            x, n_samples, steps=max(self.steps, FEWEST_STEPS), generator=torch.Generator().manual_seed(seed)
         )
         return np.asarray(draws, dtype=np.float64).T
 

@@ -165,7 +165,6 @@ def train(
     with told_plainly():
         with console.status("Importing torch"):
             from ndp.runs import prepare, train
-            from ndp.training import Half
 
         given = {
             "model": model or None,
@@ -198,7 +197,7 @@ def train(
                 console=console,
                 save_every=save_every,
                 time_limit=limit,
-                half=Half(precision) if precision in list(Half) else None,
+                precision=precision,
             )
         except KeyboardInterrupt:
             console.print(f"Stopped and saved. Go on with: [bold]ndp train --resume {folder.path}[/]", soft_wrap=True)

@@ -138,7 +138,7 @@ def _in_pieces(
     `call` takes rows [S * B, N, P] and a function that repeats what belongs to the tasks for every draw.
     """
     draws = y_t.reshape(-1, *y_t.shape[-3:])
-    fitting = max(1, TOKENS_PER_CALL.get(y_t.device.type, 2**13) // (tokens * draws.shape[1]))
+    fitting = max(1, TOKENS_PER_CALL.get(y_t.device.type, TOKENS_PER_CALL["cpu"]) // (tokens * draws.shape[1]))
     size = 2 ** (fitting.bit_length() - 1)  # so that many draws fall into equal pieces
 
     def one(piece: Tensor) -> Tensor:

@@ -17,8 +17,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ndp.experiments.drawing import Tell
-from ndp.optimise.thompson import DRAW_STEPS, PAPER_RULE, Inquiry, Rule, Thompson
-from ndp.process import NDP
+from ndp.optimise.thompson import PAPER_RULE, Inquiry, Rule, Thompson
+from ndp.process import FEWEST_STEPS, NDP
 from ndp.randomness import normal
 from ndp.typing import Process
 
@@ -109,7 +109,7 @@ def one_by_one(process: Process) -> Draw:
     return draw
 
 
-def all_at_once(ndp: NDP, *, steps: int = DRAW_STEPS) -> Draw:
+def all_at_once(ndp: NDP, *, steps: int = FEWEST_STEPS) -> Draw:
     """Draws of an NDP for equally many observations and candidates each, in one batch: the same as one by one."""
 
     def draw(inquiries: Sequence[Inquiry]) -> Float[Tensor, "B M"]:

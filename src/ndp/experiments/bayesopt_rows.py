@@ -9,8 +9,8 @@ from ndp.baselines.refitted_gp import RefittedGP
 from ndp.checkpoint import CONFIG, read_config, read_model
 from ndp.experiments.bayesopt import Row, all_at_once, one_by_one
 from ndp.models import marginalised_optimisation_gp, optimisation_gp, shipped_folder
-from ndp.optimise.thompson import DRAW_STEPS, PAPER_RULE, Rule
-from ndp.process import NDP
+from ndp.optimise.thompson import PAPER_RULE, Rule
+from ndp.process import FEWEST_STEPS, NDP
 
 FIXED, MARGINAL = "bo-fixed", "bo-marginal"  # priors, and the models that ship for them
 DEFAULT = " (default rule)"
@@ -71,5 +71,5 @@ def _network_row(
     if model.input_dims is not None and dim not in model.input_dims:
         return f"{name} is left out for D = {dim}: {folder} is for {', '.join(map(str, model.input_dims))} inputs."
     if isinstance(model, NDP):
-        return Row(name, all_at_once(model), rule, together=True, weights=f"{weights}, {DRAW_STEPS} steps")
+        return Row(name, all_at_once(model), rule, together=True, weights=f"{weights}, {FEWEST_STEPS} steps")
     return Row(name, one_by_one(model), rule, weights=weights)

@@ -8,7 +8,8 @@ from ndp.baselines.refitted_gp import RefittedGP
 from ndp.experiments.bayesopt import Draw, Objective, all_at_once, objectives, one_by_one
 from ndp.experiments.timing import limited_threads, median_seconds
 from ndp.models import load_ndp
-from ndp.optimise.thompson import DRAW_STEPS, PAPER_RULE, Inquiry, Rule, Thompson
+from ndp.optimise.thompson import PAPER_RULE, Inquiry, Rule, Thompson
+from ndp.process import FEWEST_STEPS
 from ndp.typing import Process
 
 OBSERVATIONS, STEPS, REPEATS = 100, 5, 3  # of a step, how many different ones, and how often each
@@ -28,7 +29,7 @@ def measure(name: str, *, device: str, threads: int) -> Iterator[Timing]:
     """Time a step on Hartmann 6 after 100 random evaluations, with the candidates of the paper's rule and of ours."""
     model = load_ndp(name, device)
     on = str(model.device)
-    surrogates: list[tuple[str, str, Draw]] = [(f"NDP, {DRAW_STEPS} calls", on, all_at_once(model))]
+    surrogates: list[tuple[str, str, Draw]] = [(f"NDP, {FEWEST_STEPS} calls", on, all_at_once(model))]
     for place in dict.fromkeys(("cpu", on)):
         gp: Process = RefittedGP(device=place)
         surrogates.append(("SingleTaskGP, refitted", place, one_by_one(gp)))

@@ -19,7 +19,7 @@ from torch import Tensor
 from ndp.models import models_for
 from ndp.optimise.history import History
 from ndp.optimise.loop import evaluate_until
-from ndp.process import NDP
+from ndp.process import FEWEST_STEPS, NDP
 from ndp.typing import Process
 
 
@@ -37,9 +37,6 @@ class Rule:
 
 PAPER_RULE = Rule(spread=128, local=0)
 LOCAL_CENTRES, WIDEST, NARROWEST = 3, 0.3, 0.01  # in units of the box
-# Network calls a draw of an NDP. With exact denoisers (Matern-5/2, lengthscales 0.5 to 2, D = 3 and 6, uniform candidates) 7
-# leave an error of 2 to 6 % in the covariance of 128 to 256 values; 6 leave 3 to 14 %, 8 leave 3 to 8 %, and 10 leave 6 to 8 %.
-DRAW_STEPS = 7
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ class Thompson:
     ) -> None:
         self.bounds = _read_bounds(bounds)
         self.model, self.rule, self.initial, self.domain, self.seed = model, rule, initial, domain, seed
-        quickly = {"steps": DRAW_STEPS} if isinstance(model, NDP) else {}
+        quickly = {"steps": FEWEST_STEPS} if isinstance(model, NDP) else {}
         self.sample_options = quickly if sample_options is None else sample_options
         self.history = history if isinstance(history, History) else History(None if history is None else Path(history))
         dims = getattr(model, "input_dims", None)

@@ -50,7 +50,7 @@ export async function picture(svg) {
 
 // Small pictures side by side, each of their pixels `scale` wide, on the colour of the card they are on.
 export async function strip(canvases, { scale, gap }) {
-  const [side] = canvases.map((canvas) => canvas.width * scale);
+  const side = canvases[0].width * scale;
   const whole = Object.assign(document.createElement("canvas"), { width: canvases.length * (side + gap) + gap, height: side + 2 * gap });
   const pen = whole.getContext("2d");
   pen.imageSmoothingEnabled = false;
