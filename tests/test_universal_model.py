@@ -15,7 +15,7 @@ from ndp.training import fit
 
 SMALL = {"width": 16, "heads": 2, "blocks": 2, "level_width": 8}
 RECIPE = Recipe(
-    prior="universal", dims=(1, 3), network=SMALL, most_context=12, targets=6, steps=40, batch=4, warmup=5, ema=0.9
+    prior="universal", dims=(1, 3), network=SMALL, most_context=12, targets=6, steps=128, batch=32, warmup=5, ema=0.9
 )
 
 

@@ -48,8 +48,9 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
         functions, _ = functions_of(recipe)
         return [TableSource(scaled(functions, scaling_of(functions)))]
     if recipe.prior == UNIVERSAL:
-        sizes = recipe.most_context or UNIVERSAL_CONTEXT, recipe.targets or UNIVERSAL_TARGETS
-        return [Universal(dim, *sizes) for dim in recipe.dims]
+        return _universal_sources(
+            recipe.dims, recipe.most_context or UNIVERSAL_CONTEXT, recipe.targets or UNIVERSAL_TARGETS
+        )
     spec = PRIORS[recipe.prior]
     prior = make_prior(recipe.prior, device)
     if recipe.model == JOINT_MODEL:
@@ -79,6 +80,16 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
             if recipe.use_context
             else ((None, usual),)  # as in the paper
         )
+    ]
+
+
+def _universal_sources(dims: tuple[int, ...], most_context: int, targets: int) -> list[Source]:
+    """Tasks of few observations, up to a quarter of the most, and in turn tasks of many: few hardly fill places for many."""
+    few = most_context // 4
+    return [
+        Universal(dim, most, asked, least)
+        for dim in dims
+        for least, most, asked in ((0, few, max(targets // 2, 1)), (few + 1, most_context, targets))
     ]
 
 

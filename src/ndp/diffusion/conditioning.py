@@ -6,8 +6,6 @@ Conditioning is a choice of noise levels, one for every point:
     joint          context and targets at the solver's level, as RePaint needs it
 """
 
-from collections.abc import Callable
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -15,6 +13,7 @@ from torch import Tensor
 from ndp.arrays import Context
 from ndp.diffusion.levels import alpha, level_of_ratio
 from ndp.diffusion.prediction import Prediction
+from ndp.diffusion.replay import Replayed
 from ndp.typing import ContextEncoder, Denoiser, Network
 
 # Draws are passed to the network in pieces of about this many tokens, which bounds the memory of a call. On a CPU they are few
@@ -51,22 +50,25 @@ def conditional_denoiser(
         assert isinstance(network, ContextEncoder)
         encoding = network.encode(x_context, y_context, level_context, mask, x, of_function=of_function, alone=alone)
 
-        def denoise_encoded(y_t: Float[Tensor, "*S B M P"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B M P"]:
-            def call(y_rows: Tensor, repeat: Callable[[Tensor], Tensor]) -> Tensor:
-                output = network.decode(y_rows, level.to(dtype), encoding)
-                return prediction.y0_hat(output, y_rows, level.to(dtype).expand(y_rows.shape[:2]))
+        @Replayed
+        def decode(y_rows: Float[Tensor, "R M P"], level: Float[Tensor, ""]) -> Float[Tensor, "R M P"]:
+            output = network.decode(y_rows, level, encoding)
+            return prediction.y0_hat(output, y_rows, level.expand(y_rows.shape[:2]))
 
-            return _in_pieces(call, y_t, tokens=x.shape[1] * x.shape[2])
+        def denoise_encoded(y_t: Float[Tensor, "*S B M P"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B M P"]:
+            return _in_pieces(decode, y_t, level.to(dtype), tokens=x.shape[1] * x.shape[2])
 
         return denoise_encoded
 
     x_all = torch.cat([x_context, x], dim=1)
     mask_all = None if mask is None else torch.cat([mask, torch.ones_like(x[..., 0], dtype=torch.bool)], dim=1)
 
+    call = _call_of(network, prediction, x_all, mask_all, num_context)
+
     def denoise(y_t: Float[Tensor, "*S B M P"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B M P"]:
         y_all = torch.cat([y_context.expand(*y_t.shape[:-2], *y_context.shape[-2:]), y_t], dim=-2)
         levels = torch.cat([level_context, level.to(dtype).expand(x.shape[:2])], dim=-1)
-        return _call(network, prediction, x_all, y_all, levels, mask_all, num_context)[..., num_context:, :]
+        return _in_pieces(call, y_all, levels, tokens=x_all.shape[1] * x.shape[2])[..., num_context:, :]
 
     return denoise
 
@@ -95,10 +97,12 @@ def joint_denoiser(
     targets = torch.ones_like(x[..., 0], dtype=torch.bool)
     mask = None if bool(context.mask.all()) else torch.cat([context.mask, targets], dim=1)
 
+    call = _call_of(network, prediction, x_all, mask, num_context=0)
+
     def denoise(y_t: Float[Tensor, "*S B N P"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B N P"]:
         level = level.to(dtype)
         levels = torch.cat([torch.minimum(level, level_context), level.expand(x.shape[:2])], dim=-1)
-        return _call(network, prediction, x_all, y_t, levels, mask, num_context=0)
+        return _in_pieces(call, y_t, levels, tokens=x_all.shape[1] * x.shape[2])
 
     return denoise
 
@@ -112,39 +116,34 @@ def _centred(
     return (context.x - origin).to(dtype), (x - origin).to(dtype)
 
 
-def _call(
+def _call_of(
     network: Network,
     prediction: Prediction,
     x: Float[Tensor, "B N D"],
-    y_t: Float[Tensor, "*S B N P"],
-    level: Float[Tensor, "B N"],
     mask: Bool[Tensor, "B N"] | None,
     num_context: int,
-) -> Float[Tensor, "*S B N P"]:
-    def call(y_rows: Tensor, repeat: Callable[[Tensor], Tensor]) -> Tensor:
+) -> Replayed:
+    """One call of a network for rows [S * B, N, P] and the levels [B, N] of their tasks."""
+
+    @Replayed
+    def call(y_rows: Float[Tensor, "R N P"], level: Float[Tensor, "B N"]) -> Float[Tensor, "R N P"]:
+        def repeat(values: Tensor) -> Tensor:
+            return values.expand(len(y_rows) // len(x), *values.shape).flatten(0, 1)
+
         levels = repeat(level)
         mask_rows = None if mask is None else repeat(mask)
         output = network(repeat(x), y_rows, levels, mask_rows, num_context=num_context)
         return prediction.y0_hat(output, y_rows, levels)
 
-    return _in_pieces(call, y_t, tokens=x.shape[1] * x.shape[2])
+    return call
 
 
 def _in_pieces(
-    call: Callable[[Tensor, Callable[[Tensor], Tensor]], Tensor], y_t: Float[Tensor, "*S B N P"], tokens: int
+    call: Replayed, y_t: Float[Tensor, "*S B N P"], level: Tensor, *, tokens: int
 ) -> Float[Tensor, "*S B N P"]:
-    """One call for all draws of all tasks, or several where they are many.
-
-    `call` takes rows [S * B, N, P] and a function that repeats what belongs to the tasks for every draw.
-    """
+    """One call for all draws of all tasks, or several where they are many."""
     draws = y_t.reshape(-1, *y_t.shape[-3:])
     fitting = max(1, TOKENS_PER_CALL.get(y_t.device.type, TOKENS_PER_CALL["cpu"]) // (tokens * draws.shape[1]))
     size = 2 ** (fitting.bit_length() - 1)  # so that many draws fall into equal pieces
-
-    def one(piece: Tensor) -> Tensor:
-        def repeat(values: Tensor) -> Tensor:
-            return values.expand(len(piece), *values.shape).flatten(0, 1)
-
-        return call(piece.flatten(0, 1), repeat).reshape(piece.shape)
-
-    return torch.cat([one(piece) for piece in draws.split(size)]).reshape(y_t.shape)
+    pieces = [call(piece.flatten(0, 1), level).reshape(piece.shape) for piece in draws.split(size)]
+    return torch.cat(pieces).reshape(y_t.shape)

@@ -46,7 +46,7 @@ class Sizes:
 
 
 QUICK = Sizes(images=4, steps=10, repaint_images=2, repaint_levels=10, bits_images=2, probes=1)
-FULL = Sizes(images=256, steps=50, repaint_images=32, repaint_levels=500, bits_images=32, probes=4, at_once=64)
+FULL = Sizes(images=256, steps=50, repaint_images=16, repaint_levels=500, bits_images=32, probes=4, at_once=64)
 
 # Draws [S B M P] at the last inputs, given values at the first: (x, y, x_new, draws, generator).
 Draw = Callable[[Tensor, Tensor, Tensor, int, torch.Generator], Tensor]

@@ -31,11 +31,12 @@ JUMPS = 3
 @final
 @dataclass(frozen=True)
 class Universal:
-    """Tasks with up to `most_context` observations; half of them ask for values of the function, half for new observations."""
+    """Tasks with so many observations; half of them ask for values of the function, half for new observations."""
 
     dim: int
     most_context: int = 256
     targets: int = 128
+    least_context: int = 0
 
     def draw(self, tasks: int, *, generator: torch.Generator) -> Batch:
         points = self.most_context + self.targets
@@ -54,12 +55,12 @@ class Universal:
         return Batch(x, values, mask, self.most_context, mask, of_function=of_function)
 
     def _context(self, tasks: int, generator: torch.Generator) -> Bool[Tensor, "B C"]:
-        """From none to all places: even on a log scale in half of the tasks, for few observations are the harder to judge."""
+        """From least to most: even on a log scale in half of the tasks, for few observations are the harder to judge."""
         device = generator.device
         few, share = torch.rand(2, tasks, 1, generator=generator, dtype=torch.float64, device=device)
-        most = self.most_context
-        size = torch.where(few < 0.5, (most + 1) ** share - 1, (most + 1) * share)
-        return torch.arange(most, device=device) < size.floor()
+        least, most = self.least_context + 1, self.most_context + 1
+        size = torch.where(few < 0.5, least * (most / least) ** share - 1, least - 1 + (most - least + 1) * share)
+        return torch.arange(self.most_context, device=device) < size.floor()
 
 
 def draw_functions(x: Float[Tensor, "B N D"], generator: torch.Generator) -> Float[Tensor, "B N"]:
