@@ -73,23 +73,31 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
             least_targets=least,
             most_context=places[dim],
             clustered=spec.clustered,
+            alone=alone,
         )
         for dim in recipe.dims
-        for least, targets in (
-            ((None, usual), (1, FEW_TARGETS), (FEW_TARGETS, max(spec.most_targets // dim, usual)))
+        for least, targets, alone in (
+            (
+                (None, usual, False),
+                (1, FEW_TARGETS, False),
+                (FEW_TARGETS, max(spec.most_targets // dim, usual), False),
+                *(((None, usual, True),) if spec.asked_alone else ()),
+            )
             if recipe.use_context
-            else ((None, usual),)  # as in the paper
+            else ((None, usual, False),)  # as in the paper
         )
     ]
 
 
 def _universal_sources(dims: tuple[int, ...], most_context: int, targets: int) -> list[Source]:
-    """Tasks of few observations, up to a quarter of the most, and in turn tasks of many: few hardly fill places for many."""
+    """Tasks of few observations, up to a quarter of the most, and of many, for few hardly fill places for many; both with
+    targets that are asked for together and alone."""
     few = most_context // 4
     return [
-        Universal(dim, most, asked, least)
+        Universal(dim, most, asked, least, alone)
         for dim in dims
         for least, most, asked in ((0, few, max(targets // 2, 1)), (few + 1, most_context, targets))
+        for alone in (False, True)
     ]
 
 

@@ -40,6 +40,7 @@ class PriorSpec:
     most_targets: int = 256
     context_per_dim: int = 10
     clustered: float = 0.0  # share of the tasks whose points crowd
+    asked_alone: bool = False  # whether training has tasks whose targets are each asked for by itself, too
     level_law: tuple[float, float] = LEVEL_LAW  # which noise levels are learned most (`draw_levels`)
     network: dict[str, Any] = field(default_factory=dict)
     scaling: Scaling | ScaledByContext | None = None
@@ -85,6 +86,7 @@ PRIORS = {
         targets=80,
         most_targets=128,
         context_per_dim=20,
+        asked_alone=True,
         level_law=(0.3, 1.4),  # where a step lies is decided while there is a lot of noise
         network={"inputs": "fourier", "blocks": 6},
         scaling=Scaling((0.0,), (1.0,), (0.5,), (0.5,)),

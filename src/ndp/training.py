@@ -211,6 +211,7 @@ def _denoising_loss(network: Any, recipe: Recipe, inputs: StepInputs, generator:
         inputs.eps,
         mask=inputs.mask,
         of_function=inputs.of_function,
+        alone=inputs.alone,
         num_context=inputs.num_context,
         prediction=recipe.prediction,
         error=recipe.error,
@@ -244,7 +245,11 @@ class _Drawing:
         if not recipe.use_context:
             batch = batch.without_context()
         x, y, num_context = batch.x, batch.y, batch.num_context
-        if self._schedule is None:
+        if self._schedule is None and batch.alone and recipe.model != JOINT_MODEL:  # each target at a level of its own
+            asked = x.shape[1] - num_context
+            level = draw_levels(asked * len(x), groups=len(x), generator=generator, law=recipe.level_law)
+            level = level.unflatten(0, (-1, asked))
+        elif self._schedule is None:
             level = draw_levels(CHUNK * recipe.batch, groups=CHUNK, generator=generator, law=recipe.level_law)
         else:
             level = draw_levels_from(self._schedule, CHUNK * recipe.batch, generator=generator)

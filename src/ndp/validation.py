@@ -113,6 +113,7 @@ class Validation:
                 num_context=batch.num_context,
                 mask=batch.mask_if_needed,
                 of_function=batch.of_function,
+                alone=batch.alone,
                 prediction=self.prediction,
                 error=self.error,
             )

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ndp.networks.attention import PointAttention
+from ndp.networks.attention import PointAttention, dimensions_by_products, dimensions_written_out
 from ndp.networks.bidimensional import BiDimensionalAttention, ContextAttention, Inputs
 
 FORMS = [(attention, inputs) for attention in PointAttention for inputs in Inputs]
@@ -197,6 +197,12 @@ def test_attention_written_out_for_the_cpu_is_the_fused_one(attention, monkeypat
         torch.testing.assert_close(net(x, y_t, level), written_out, rtol=1e-10, atol=1e-10)
 
 
+def test_both_ways_to_attend_over_dimensions_are_the_same() -> None:
+    generator = torch.Generator().manual_seed(0)
+    parts = torch.randn(3, 2, 5, 9, 4, 6, dtype=torch.float64, generator=generator)
+    torch.testing.assert_close(dimensions_by_products(*parts), dimensions_written_out(*parts))
+
+
 @every_form
 @pytest.mark.parametrize("masked", [False, True])
 def test_targets_asked_for_alone_are_those_of_one_call_each(attention, inputs, masked: bool) -> None:
@@ -212,6 +218,17 @@ def test_targets_asked_for_alone_are_those_of_one_call_each(attention, inputs, m
         for i in range(4)
     ]
     torch.testing.assert_close(together, torch.cat(one_by_one, dim=1))
+    level = torch.cat([level[:, :known], noise_level.expand(2, 4)], dim=1)
+    real = torch.cat([mask[:, :known], torch.ones_like(mask[:, known:])], dim=1) if masked else None
+    as_in_training = net(x, torch.cat([y[:, :known], draws[:2]], dim=1), level, real, num_context=known, alone=True)
+    torch.testing.assert_close(as_in_training[:, known:], together[:2])
+
+
+def test_a_network_whose_context_reads_from_targets_refuses_to_be_asked_for_them_alone() -> None:
+    net = network(PointAttention.SUMMED, Inputs.ROTARY, context=ContextAttention.FULL)
+    x, y, level, _ = random_points(1, 9, 3)
+    with pytest.raises(ValueError, match="context is separate"):
+        net(x, y, level, num_context=5, alone=True)
 
 
 def test_functions_and_observations_differ_at_the_targets_only_and_only_where_the_network_tells_them() -> None:

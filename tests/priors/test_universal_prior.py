@@ -61,11 +61,22 @@ def test_tasks_are_in_the_units_of_their_context_and_ask_for_both_kinds(dim: int
         moved = spread[sizes > 1]
         assert ((moved - 1).abs() < 1e-9)[moved > 0].all()
     targets, real = batch.y[:, 24:, 0], batch.mask[:, 24:]
-    assert real.double().mean() > 0.85
+    assert real[:, 0].double().mean() > 0.85
+    assert 1 <= real.sum(1).max() == 12
+    assert 0.2 < real.double().mean() < 0.6  # from one target to all, as many from 1 to 3 as from 4 to 12
     assert torch.isfinite(batch.y).all()
     assert targets.abs().max() < FARTHEST_VALUE
     assert batch.x[:, 24:].abs().max() < FARTHEST_INPUT
     assert 0.8 < targets[real].std() < 1.6
+
+
+def test_targets_that_are_asked_for_alone_are_all_there_and_a_context_has_the_least_that_is_asked_for() -> None:
+    source = Universal(2, most_context=24, targets=12, least_context=7, alone=True)
+    batch = source.draw(300, generator=torch.Generator().manual_seed(1))
+    assert batch.alone
+    assert batch.mask[:, 24:].double().mean() > 0.85
+    sizes = batch.context[2].sum(1)
+    assert (sizes.min(), sizes.max()) == (7, 24)
 
 
 def test_a_batch_is_a_function_of_its_generator() -> None:

@@ -5,6 +5,7 @@ predicted, and L1 or L2. On draws of a GP the minimiser is the oracle (`ndp.diff
 """
 
 from enum import StrEnum
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -44,6 +45,7 @@ def denoising_loss(
     num_context: int = 0,
     mask: Bool[Tensor, "B N"] | None = None,
     of_function: Bool[Tensor, "B"] | None = None,
+    alone: bool = False,
     prediction: Prediction = Prediction.V,
     error: Error = Error.L2,
 ) -> Float[Tensor, "B"]:
@@ -52,12 +54,13 @@ def denoising_loss(
     The first `num_context` points are context: they are noised to the level they were observed at, and do not count. Neither
     does a point that is CLEAN: it has no noise to recover.
     `of_function` is for networks that tell functions from observations: it marks the tasks whose targets are the function's.
+    `alone` is for networks that encode a context: every target is a question of its own.
     """
     y_t = alpha(level)[..., None] * y0 + sigma(level)[..., None] * eps
-    if of_function is None:
-        output = network(x, y_t, level, mask, num_context=num_context)
-    else:
-        output = network(x, y_t, level, mask, num_context=num_context, of_function=of_function)  # type: ignore[call-arg]
+    options: dict[str, Any] = {} if of_function is None else {"of_function": of_function}
+    if alone:
+        options["alone"] = True
+    output = network(x, y_t, level, mask, num_context=num_context, **options)
     errors = error(output, prediction.target(y0, eps, level)).mean(-1)[:, num_context:]
     counted = (level < CLEAN)[:, num_context:]
     if mask is not None:
@@ -99,7 +102,7 @@ def draw_levels_from(
 
 
 def hold_context(
-    level: Float[Tensor, "B"],
+    level: Float[Tensor, "B *M"],
     points: int,
     num_context: int,
     *,
@@ -108,7 +111,7 @@ def hold_context(
     smallest: float = 0.01,
     largest: float = 1.0,
 ) -> Float[Tensor, "B {points}"]:
-    """Levels of all points: the context's CLEAN, the targets' at the level of the task.
+    """Levels of all points: the context's CLEAN, the targets' at the level of the task, or each at its own.
 
     In a share of the tasks every context point is observed with a noise of its own, its ratio log-uniform.
     """
@@ -116,7 +119,8 @@ def hold_context(
     spread = torch.rand(tasks, num_context, generator=generator, dtype=torch.float64, device=device)
     noisy = torch.rand(tasks, 1, generator=generator, device=device) < noisy_share
     held = torch.where(noisy, level_of_ratio(smallest * (largest / smallest) ** spread), CLEAN)
-    return torch.cat([held.to(level), level[:, None].expand(-1, points - num_context)], dim=1)
+    targets = level if level.ndim == 2 else level[:, None].expand(-1, points - num_context)
+    return torch.cat([held.to(level), targets], dim=1)
 
 
 def hold_known(level: Float[Tensor, "B"], known: Bool[Tensor, "B N"]) -> Float[Tensor, "B N"]:

@@ -39,7 +39,7 @@ def universal(model: str, device: str) -> Regressor:
     return run
 
 
-def single_task_gp(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray) -> Law:
+def single_task_gp(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray, *, device: str = "cpu") -> Law:
     """BoTorch's SingleTaskGP as it is, by maximum likelihood, on inputs in the unit box and standardised targets."""
     from botorch.fit import fit_gpytorch_mll
     from botorch.models import SingleTaskGP
@@ -48,12 +48,13 @@ def single_task_gp(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.nd
 
     began = time.perf_counter()
     with warnings.catch_warnings(action="ignore"):
-        inputs, targets = torch.as_tensor(x), torch.as_tensor(y)[:, None]
+        inputs, targets, asked = (torch.as_tensor(t, device=device) for t in (x, y[:, None], x_new))
         model = SingleTaskGP(inputs, targets, input_transform=Normalize(x.shape[1]), outcome_transform=Standardize(1))
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
         with torch.no_grad():
-            posterior = model.posterior(torch.as_tensor(x_new), observation_noise=True)
-            mean, std = posterior.mean[:, 0].numpy(), posterior.variance[:, 0].clamp(min=1e-20).sqrt().numpy()
+            posterior = model.posterior(asked, observation_noise=True)
+            mean, variance = (t[:, 0].cpu().numpy() for t in (posterior.mean, posterior.variance))
+            std = np.sqrt(np.maximum(variance, 1e-20))
     return _gaussian(mean, std, y_new, time.perf_counter() - began)
 
 

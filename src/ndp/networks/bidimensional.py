@@ -161,15 +161,20 @@ class BiDimensionalAttention(nn.Module):
         *,
         num_context: int = 0,
         of_function: Bool[Tensor, "B"] | None = None,
+        alone: bool = False,
     ) -> Float[Tensor, "B N P"]:
-        """`of_function` marks the tasks whose targets are values of the function."""
+        """`of_function` marks the tasks whose targets are values of the function; `alone`, none of them sees another."""
+        if alone and not self.encodes_context:
+            raise ValueError("targets are asked for alone where the context is separate from them")
         x, y_t, level = without_masked(mask, x, y_t, level)
         separate = num_context if self.context is ContextAttention.SEPARATE else 0
-        crowd = self._crowd(x, mask, num_context, separate=separate)
+        crowd = self._crowd(x, mask, num_context, separate=separate, alone=alone)
         marked = None
         if of_function is not None:
             marked = of_function[:, None] & (torch.arange(x.shape[1], device=x.device) >= num_context)
-        return self._run(x, y_t, level, mask, crowd, self._rotation(x), separate=separate, marked=marked)[0]
+        return self._run(x, y_t, level, mask, crowd, self._rotation(x), separate=separate, alone=alone, marked=marked)[
+            0
+        ]
 
     def encode(
         self,

@@ -16,7 +16,7 @@ from torch import Tensor
 from ndp.priors.inputs import draw_inputs, push_outwards
 from ndp.priors.kernel_family import draw_kernels
 from ndp.priors.observation import draw_noise
-from ndp.priors.source import Batch
+from ndp.priors.source import Batch, fill_by_ratio
 from ndp.scaling import centre_and_spread
 
 Uniform: TypeAlias = Callable[..., Tensor]  # a shape to uniform numbers
@@ -31,12 +31,16 @@ JUMPS = 3
 @final
 @dataclass(frozen=True)
 class Universal:
-    """Tasks with so many observations; half of them ask for values of the function, half for new observations."""
+    """Tasks with so many observations; half of them ask for values of the function, half for new observations.
+
+    Their targets, from a sixteenth of `targets` to all, are asked for together or, `alone`, each by itself.
+    """
 
     dim: int
     most_context: int = 256
     targets: int = 128
     least_context: int = 0
+    alone: bool = False
 
     def draw(self, tasks: int, *, generator: torch.Generator) -> Batch:
         points = self.most_context + self.targets
@@ -47,12 +51,14 @@ class Universal:
         of_function = torch.rand(tasks, generator=generator, device=x.device) < 0.5
         known = torch.arange(points, device=x.device) < self.most_context
         values = torch.where(known | ~of_function[:, None], y, f)[..., None]
-        mask = torch.cat([self._context(tasks, generator), ~known[self.most_context :].expand(tasks, -1)], dim=1)
+        least_targets = self.targets if self.alone else max(self.targets // 16, 1)
+        asked = fill_by_ratio(tasks, least_targets, self.targets, generator)
+        mask = torch.cat([self._context(tasks, generator), asked], dim=1)
         x, values = in_units_of_context(x, values, mask & known)
         near = (values[..., 0].abs() < FARTHEST_VALUE) & (x.abs() < FARTHEST_INPUT).all(-1)
         mask = mask & (known | near)
         x, values = (t.masked_fill(~mask[..., None], 0.0) for t in (x, values))
-        return Batch(x, values, mask, self.most_context, mask, of_function=of_function)
+        return Batch(x, values, mask, self.most_context, mask, alone=self.alone, of_function=of_function)
 
     def _context(self, tasks: int, generator: torch.Generator) -> Bool[Tensor, "B C"]:
         """From least to most: even on a log scale in half of the tasks, for few observations are the harder to judge."""
