@@ -68,6 +68,14 @@ def test_the_levels_that_are_learned_most_are_the_priors_unless_a_recipe_says_ot
     assert Recipe.from_dict({"prior": "mnist", "data_dir": "pictures"}).level_law == (-0.6, 1.4)
 
 
+@pytest.mark.parametrize("prior", ["step", "universal"])
+def test_targets_are_asked_for_alone_unless_the_context_reads_from_them(prior: str) -> None:
+    for context, asked in (("separate", True), ("full", False)):
+        recipe = Recipe(prior=prior, network={"context": context}, most_context=8, targets=4)
+        sources = make_sources(recipe, torch.device("cpu"))
+        assert any(source.draw(2, generator=torch.Generator()).alone for source in sources) is asked
+
+
 def test_an_unknown_prior_is_refused() -> None:
     with pytest.raises(ValueError, match="no prior named"):
         make_prior("nothing", torch.device("cpu"))

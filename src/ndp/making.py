@@ -20,6 +20,7 @@ from ndp.named_priors import (
     Standardised,
     make_prior,
 )
+from ndp.networks.bidimensional import ContextAttention
 from ndp.networks.kinds import IMAGE, JOINT, make_network
 from ndp.priors.image import read_training_set, scaling_of_images, training_sources, validation_source
 from ndp.priors.source import EqualContext, Source, Synthetic
@@ -48,9 +49,7 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
         functions, _ = functions_of(recipe)
         return [TableSource(scaled(functions, scaling_of(functions)))]
     if recipe.prior == UNIVERSAL:
-        return _universal_sources(
-            recipe.dims, recipe.most_context or UNIVERSAL_CONTEXT, recipe.targets or UNIVERSAL_TARGETS
-        )
+        return _universal_sources(recipe)
     spec = PRIORS[recipe.prior]
     prior = make_prior(recipe.prior, device)
     if recipe.model == JOINT_MODEL:
@@ -81,7 +80,7 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
                 (None, usual, False),
                 (1, FEW_TARGETS, False),
                 (FEW_TARGETS, max(spec.most_targets // dim, usual), False),
-                *(((None, usual, True),) if spec.asked_alone else ()),
+                *(((None, usual, True),) if _asks_alone(recipe) else ()),
             )
             if recipe.use_context
             else ((None, usual, False),)  # as in the paper
@@ -89,16 +88,21 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
     ]
 
 
-def _universal_sources(dims: tuple[int, ...], most_context: int, targets: int) -> list[Source]:
-    """Tasks of few observations, up to a quarter of the most, and of many, for few hardly fill places for many; both with
-    targets that are asked for together and alone."""
+def _universal_sources(recipe: Recipe) -> list[Source]:
+    """Tasks of few observations, up to a quarter of the most, and of many: few would hardly fill the places for many."""
+    most_context, targets = recipe.most_context or UNIVERSAL_CONTEXT, recipe.targets or UNIVERSAL_TARGETS
     few = most_context // 4
     return [
         Universal(dim, most, asked, least, alone)
-        for dim in dims
+        for dim in recipe.dims
         for least, most, asked in ((0, few, max(targets // 2, 1)), (few + 1, most_context, targets))
-        for alone in (False, True)
+        for alone in ((False, True) if _asks_alone(recipe) else (False,))
     ]
+
+
+def _asks_alone(recipe: Recipe) -> bool:
+    """Whether there are tasks of targets alone, which a context that reads from the targets does not allow."""
+    return PRIORS[recipe.prior].asked_alone and recipe.network.get("context") != ContextAttention.FULL
 
 
 def _joint_sources(recipe: Recipe, spec: PriorSpec, prior: Prior) -> list[Source]:

@@ -109,6 +109,7 @@ PRIORS = {
     UNIVERSAL: PriorSpec(
         "functions of many kinds with unknown noise, 0 to 256 observations",
         noise_floor=0.0,
+        asked_alone=True,
         network={"tells_noise": True, "width": 128, "blocks": 6},
         scaling=ScaledByContext(),
     ),

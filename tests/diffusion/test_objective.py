@@ -91,6 +91,8 @@ def test_context_is_held_clean_or_at_a_noise_of_its_own() -> None:
     level = torch.full((20_000,), -1.0, dtype=torch.float64)
     levels = hold_context(level, 5, 2, generator=generator, noisy_share=0.25, smallest=0.01, largest=1.0)
     assert (levels[:, 2:] == -1.0).all()
+    of_each = torch.tensor([[-3.0, 0.0, 2.0]], dtype=torch.float64)
+    assert hold_context(of_each, 5, 2, generator=generator).tolist() == [[CLEAN, CLEAN, -3.0, 0.0, 2.0]]
     clean = (levels[:, :2] == CLEAN).all(1)
     assert clean.double().mean().item() == pytest.approx(0.75, abs=0.014)
     log_ratio = -levels[~clean][:, :2] / 2

@@ -172,9 +172,8 @@ class BiDimensionalAttention(nn.Module):
         marked = None
         if of_function is not None:
             marked = of_function[:, None] & (torch.arange(x.shape[1], device=x.device) >= num_context)
-        return self._run(x, y_t, level, mask, crowd, self._rotation(x), separate=separate, alone=alone, marked=marked)[
-            0
-        ]
+        turned = self._rotation(x)
+        return self._run(x, y_t, level, mask, crowd, turned, separate=separate, alone=alone, marked=marked)[0]
 
     def encode(
         self,
