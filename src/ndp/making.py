@@ -17,13 +17,13 @@ from ndp.named_priors import (
     UNIVERSAL_CONTEXT,
     UNIVERSAL_TARGETS,
     PriorSpec,
-    Standardised,
     make_prior,
 )
 from ndp.networks.bidimensional import ContextAttention
 from ndp.networks.kinds import IMAGE, JOINT, make_network
 from ndp.priors.image import read_training_set, scaling_of_images, training_sources, validation_source
 from ndp.priors.source import EqualContext, Source, Synthetic
+from ndp.priors.standardised import Standardised
 from ndp.priors.table import Functions, TableSource, read_functions, scaled, scaling_of, split
 from ndp.priors.universal import Universal
 from ndp.process import NDP

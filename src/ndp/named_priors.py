@@ -141,14 +141,3 @@ def make_prior(name: str, device: torch.device) -> Prior:
         case "mixture":
             return Mixture((make_prior("se", device), make_prior("matern52", device), make_prior("sawtooth", device)))
     raise ValueError(f"there is no prior named {name!r}; there are: {', '.join(PRIORS)}")
-
-
-@dataclass(frozen=True)
-class Standardised:
-    """A prior in model units."""
-
-    prior: Prior
-    scaling: Scaling
-
-    def sample(self, x: Any, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Any:
-        return self.scaling.to_model_y(torch.as_tensor(self.prior.sample(x, num_samples, generator=generator)))

@@ -21,15 +21,18 @@ class StepInputs:
     num_context: int
     alone: bool = False
     of_function: Bool[Tensor, "B"] | None = None  # for networks that tell functions from observations
+    answer: Float[Tensor, "B N P"] | None = None  # the values to learn, where they are not `y0`
 
     def tensors(self) -> tuple[Tensor, ...]:
-        every = self.x, self.y0, self.level, self.eps, self.mask, self.of_function
+        every = self.x, self.y0, self.level, self.eps, self.mask, self.of_function, self.answer
         return tuple(t for t in every if t is not None)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "StepInputs":
         x, y0, level, eps = (change(t) for t in (self.x, self.y0, self.level, self.eps))
-        mask, of_function = (None if t is None else change(t) for t in (self.mask, self.of_function))
-        return StepInputs(x, y0, level, eps, mask, self.num_context, self.alone, of_function)
+        mask, of_function, answer = (
+            None if t is None else change(t) for t in (self.mask, self.of_function, self.answer)
+        )
+        return StepInputs(x, y0, level, eps, mask, self.num_context, self.alone, of_function, answer)
 
 
 GRADIENT_SCALE = 2.0**14  # where gradients pass through 16 bits; a power of two, so that it rounds nothing

@@ -101,6 +101,7 @@ class Recipe:
     # log(sigma / alpha); a number T draws from the paper's cosine schedule of T steps.
     prediction: Prediction = Prediction.V
     error: Error = Error.L2
+    expected: bool = False  # learn expected functions in place of drawn ones, where the prior knows them
     schedule: int = 0
     level_law: tuple[float, float] = LEVEL_LAW
     use_context: bool = True
@@ -144,6 +145,8 @@ class Recipe:
             raise ValueError(
                 f"{self.model} is trained on a prior, at one number of input dimensions, and not on images"
             )
+        if self.expected and (self.error is not Error.L2 or self.model != NDP_MODEL):
+            raise ValueError("expected answers are for an NDP that learns by squared errors (error = l2)")
         if not self.dims or min(self.dims) < 1:
             raise ValueError(f"dims must be whole numbers of at least 1, not {self.dims}")
 

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from ndp.baselines.neural_process import NeuralProcess
 from ndp.diffusion.joint_objective import joint_denoising_loss, noise_one_or_both
-from ndp.diffusion.levels import cosine
+from ndp.diffusion.levels import alpha, cosine, sigma
 from ndp.diffusion.objective import denoising_loss, draw_levels, draw_levels_from, hold_context, hold_known
 from ndp.joint import JointNDP
 from ndp.muon import Muon
@@ -212,6 +212,7 @@ def _denoising_loss(network: Any, recipe: Recipe, inputs: StepInputs, generator:
         mask=inputs.mask,
         of_function=inputs.of_function,
         alone=inputs.alone,
+        answer=inputs.answer,
         num_context=inputs.num_context,
         prediction=recipe.prediction,
         error=recipe.error,
@@ -263,7 +264,12 @@ class _Drawing:
             noised += x.shape[-1]
         eps = torch.randn((*y.shape[:2], noised), generator=generator, device=generator.device)
         values = x.float(), y.float(), levels.float(), eps
-        everything = StepInputs(*values, batch.mask_if_needed, num_context, batch.alone, batch.of_function)
+        answer = None
+        if recipe.expected:
+            level = values[2].double()
+            y_t = alpha(level)[..., None] * y + sigma(level)[..., None] * eps
+            answer = batch.expected(y_t, level).float()
+        everything = StepInputs(*values, batch.mask_if_needed, num_context, batch.alone, batch.of_function, answer)
         for index in range(skip, CHUNK):
             rows = slice(index * recipe.batch, (index + 1) * recipe.batch)
             yield everything.map(itemgetter(rows))

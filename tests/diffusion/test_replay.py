@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ndp.diffusion.replay import Replayed
+from ndp.diffusion.prediction import Prediction
+from ndp.diffusion.replay import Replayed, _cloned, _shape_of, _tensors_in
 from ndp.models import load_ndp
 
 needs_gpu = pytest.mark.skipif(
@@ -12,14 +13,21 @@ needs_gpu = pytest.mark.skipif(
 )
 
 
+def _times_and(factor: Tensor) -> Replayed:
+    def call(factor: Tensor, values: Tensor, other: Tensor) -> Tensor:
+        return factor * values + other
+
+    return Replayed(needs_gpu, call, factor)
+
+
 def test_without_a_gpu_a_call_is_a_call() -> None:
     called: list[int] = []
 
-    def double(values: Tensor) -> Tensor:
+    def times(factor: float, values: Tensor) -> Tensor:
         called.append(1)
-        return 2 * values
+        return factor * values
 
-    replayed = Replayed(double)
+    replayed = Replayed(times, times, 2.0)
     for value in range(4):
         assert replayed(torch.full((3,), float(value))).tolist() == 3 * [2.0 * value]
     assert len(called) == 4
@@ -27,12 +35,20 @@ def test_without_a_gpu_a_call_is_a_call() -> None:
 
 @needs_gpu
 def test_replays_answer_new_inputs_and_are_not_overwritten() -> None:
-    scale = torch.tensor(3.0, device="cuda")
     with torch.no_grad():
-        replayed = Replayed(lambda values, other: scale * values + other)
+        replayed = _times_and(torch.tensor(3.0, device="cuda"))
         inputs = [torch.full((5,), float(value), device="cuda") for value in range(6)]
         answers = [replayed(one, one.sum()) for one in inputs]
     assert [answer[0].item() for answer in answers] == [8.0 * value for value in range(6)]
+
+
+@needs_gpu
+def test_a_recording_serves_settings_in_turn() -> None:
+    with torch.no_grad():
+        calls = [_times_and(torch.tensor(factor, device="cuda")) for factor in (2.0, 3.0)]
+        one = torch.ones(5, device="cuda")
+        answers = [calls[turn % 2](one, 0 * one.sum())[0].item() for turn in range(6)]
+    assert answers == [2.0, 3.0] * 3
 
 
 @needs_gpu
@@ -48,3 +64,22 @@ def test_draws_are_the_same_as_without_recording(name: str, monkeypatch: pytest.
     monkeypatch.setattr("ndp.diffusion.replay.MOST_VALUES", 0)
     ordinary = model.condition(x[:7], y).sample(x[7:], 3, steps=6, base_noise=noise)
     torch.testing.assert_close(recorded, ordinary, atol=2e-3, rtol=2e-3)
+
+
+def test_a_setting_is_described_by_all_but_the_numbers_of_its_tensors() -> None:
+    encodings = []
+    for seed, points in ((0, 4), (1, 4), (2, 5)):
+        network = load_ndp("se").network
+        generator = torch.Generator().manual_seed(seed)
+        x, y = (torch.randn(1, points, 1, generator=generator) for _ in range(2))
+        encodings.append(network.encode(x, y, torch.full((1, points), 20.0), None, x))
+    first, alike, longer = (_shape_of((encoding, Prediction.V)) for encoding in encodings)
+    assert first is not None
+    assert first == alike != longer
+    assert _shape_of((encodings[0], Prediction.EPS)) != first
+    assert _shape_of((encodings[0], lambda: None)) is None
+    twin = _cloned(encodings[0])
+    for mine, theirs in zip(_tensors_in(twin), _tensors_in(encodings[0]), strict=True):
+        assert torch.equal(mine, theirs)
+        assert mine.data_ptr() != theirs.data_ptr()
+    assert len(_tensors_in(twin)) == 2 * 4 + 4  # keys and values of four blocks, inputs, crowding, cosines and sines

@@ -140,6 +140,13 @@ def train(
     out: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Folder of a run to go on with.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace the run that is in the folder.")] = False,
+    expected: Annotated[
+        bool | None,
+        typer.Option(
+            "--expected",
+            help="Learn expected functions in place of drawn ones: the same in the end, and sooner. For GPs, step, universal.",
+        ),
+    ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Optimiser steps.")] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Functions a step.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
@@ -173,6 +180,7 @@ def train(
             "data_dir": data_dir or None,
             "start": start or None,
             "dims": read_dims(dim),
+            "expected": expected,
             "steps": steps,
             "batch": batch,
             "learning_rate": learning_rate,

@@ -6,6 +6,8 @@ Conditioning is a choice of noise levels, one for every point:
     joint          context and targets at the solver's level, as RePaint needs it
 """
 
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -50,13 +52,17 @@ def conditional_denoiser(
         assert isinstance(network, ContextEncoder)
         encoding = network.encode(x_context, y_context, level_context, mask, x, of_function=of_function, alone=alone)
 
-        @Replayed
-        def decode(y_rows: Float[Tensor, "R M P"], level: Float[Tensor, ""]) -> Float[Tensor, "R M P"]:
+        def decode(
+            setting: tuple[Any, Prediction], y_rows: Float[Tensor, "R M P"], level: Float[Tensor, ""]
+        ) -> Float[Tensor, "R M P"]:
+            encoding, prediction = setting
             output = network.decode(y_rows, level, encoding)
             return prediction.y0_hat(output, y_rows, level.expand(y_rows.shape[:2]))
 
+        call = Replayed(network, decode, (encoding, prediction))
+
         def denoise_encoded(y_t: Float[Tensor, "*S B M P"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B M P"]:
-            return _in_pieces(decode, y_t, level.to(dtype), tokens=x.shape[1] * x.shape[2])
+            return _in_pieces(call, y_t, level.to(dtype), tokens=x.shape[1] * x.shape[2])
 
         return denoise_encoded
 
@@ -125,8 +131,13 @@ def _call_of(
 ) -> Replayed:
     """One call of a network for rows [S * B, N, P] and the levels [B, N] of their tasks."""
 
-    @Replayed
-    def call(y_rows: Float[Tensor, "R N P"], level: Float[Tensor, "B N"]) -> Float[Tensor, "R N P"]:
+    def call(
+        setting: tuple[Tensor, Tensor | None, int, Prediction],
+        y_rows: Float[Tensor, "R N P"],
+        level: Float[Tensor, "B N"],
+    ) -> Float[Tensor, "R N P"]:
+        x, mask, num_context, prediction = setting
+
         def repeat(values: Tensor) -> Tensor:
             return values.expand(len(y_rows) // len(x), *values.shape).flatten(0, 1)
 
@@ -135,7 +146,7 @@ def _call_of(
         output = network(repeat(x), y_rows, levels, mask_rows, num_context=num_context)
         return prediction.y0_hat(output, y_rows, levels)
 
-    return call
+    return Replayed(network, call, (x, mask, num_context, prediction))
 
 
 def _in_pieces(

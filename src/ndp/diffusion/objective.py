@@ -46,6 +46,7 @@ def denoising_loss(
     mask: Bool[Tensor, "B N"] | None = None,
     of_function: Bool[Tensor, "B"] | None = None,
     alone: bool = False,
+    answer: Float[Tensor, "B N P"] | None = None,
     prediction: Prediction = Prediction.V,
     error: Error = Error.L2,
 ) -> Float[Tensor, "B"]:
@@ -55,13 +56,15 @@ def denoising_loss(
     does a point that is CLEAN: it has no noise to recover.
     `of_function` is for networks that tell functions from observations: it marks the tasks whose targets are the function's.
     `alone` is for networks that encode a context: every target is a question of its own.
+    `answer` are the values to recover, where they are not `y0`: its expectation given `y_t`, say, and more than a network sees.
     """
     y_t = alpha(level)[..., None] * y0 + sigma(level)[..., None] * eps
     options: dict[str, Any] = {} if of_function is None else {"of_function": of_function}
     if alone:
         options["alone"] = True
     output = network(x, y_t, level, mask, num_context=num_context, **options)
-    errors = error(output, prediction.target(y0, eps, level)).mean(-1)[:, num_context:]
+    right = prediction.target(y0, eps, level) if answer is None else prediction.output(answer, y_t, level)
+    errors = error(output, right).mean(-1)[:, num_context:]
     counted = (level < CLEAN)[:, num_context:]
     if mask is not None:
         counted = counted & mask[:, num_context:]

@@ -7,6 +7,7 @@ from typing import final
 
 import gpytorch
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ndp.gp import GP
@@ -31,10 +32,13 @@ class HierarchicalGP:
 
     def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
         def one(x: Tensor, generator: torch.Generator) -> Tensor:
-            gp = GP(self.draw_kernel(x.shape[0], x.shape[2], generator), noise=self.noise, jitter=self.jitter)
-            return torch.as_tensor(gp.sample(x, generator=generator))
+            return torch.as_tensor(self.draw_gp(x, generator).sample(x, generator=generator))
 
         return draw_tensor(one, x, num_samples, generator)
+
+    def draw_gp(self, x: Float[Tensor, "B N D"], generator: torch.Generator) -> GP:
+        """What the functions at `x` are drawn from, a kernel for each."""
+        return GP(self.draw_kernel(x.shape[0], x.shape[2], generator), noise=self.noise, jitter=self.jitter)
 
 
 def log_normal_lengthscale(

@@ -9,12 +9,12 @@ from torch import Tensor
 LEAST_NOISE, MOST_NOISE = 0.001, 1.0  # in units of the function's standard deviation
 
 
-def draw_noise(x: Float[Tensor, "B N D"], generator: torch.Generator) -> Float[Tensor, "B N"]:
-    """Noise of every observation, independent given its task.
+def draw_noise_sizes(x: Float[Tensor, "B N D"], generator: torch.Generator) -> Float[Tensor, "B N"]:
+    """Standard deviation of the normal noise of every observation.
 
     Its size is log-uniform over three orders of magnitude, in half of the tasks over the largest one, as in most tables (and
     zero in one task of twenty); in a third of the tasks it changes by up to a factor of ten along a random direction; in a
-    third it follows Student's law with 2.2 to 12 degrees of freedom.
+    third the noise follows Student's law with 2.2 to 12 degrees of freedom: it is normal, of a size of its own at every point.
     """
     tasks, points, dim = x.shape
 
@@ -30,7 +30,7 @@ def draw_noise(x: Float[Tensor, "B N D"], generator: torch.Generator) -> Float[T
     wave = torch.sin((0.5 + 2.5 * uniform(tasks, 1)) * along + 2 * math.pi * uniform(tasks, 1))
     freedom = 2.2 * (12 / 2.2) ** uniform(tasks, 1)
     heavy = uniform(tasks, 1) < 0.33
-    # Box and Muller's normal, and with a power of the same uniform number Bailey's Student t.
-    u, angle = uniform(tasks, points).clamp(min=1e-12), 2 * math.pi * uniform(tasks, points)
-    radius = torch.where(heavy, (freedom * torch.expm1(-2 / freedom * u.log())).sqrt(), (-2 * u.log()).sqrt())
-    return size * torch.exp(swing * wave) * radius * torch.cos(angle)
+    # A chi-squared variable over its degrees of freedom: what Student's t divides a normal's variance by.
+    shape = (freedom / 2).expand(-1, points).contiguous()
+    divisor = torch._standard_gamma(shape, generator=generator).clamp(min=1e-12) / shape
+    return size * torch.exp(swing * wave) * torch.where(heavy, divisor.rsqrt(), 1.0)

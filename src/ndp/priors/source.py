@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from ndp.priors.law import Law, draw_with_law
 from ndp.typing import Prior
 
 
@@ -28,6 +29,7 @@ class Batch:
     known: Bool[Tensor, "B N"] | None = None
     alone: bool = False  # whether every target is a question of its own, which sees the context and no other target
     of_function: Bool[Tensor, "B"] | None = None  # whose targets are the function's values; others' are observations
+    law: Law | None = None  # what all of the tasks were drawn from, where expectations under it are known
 
     @property
     def context(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -38,6 +40,15 @@ class Batch:
     def targets(self) -> tuple[Tensor, Tensor]:
         """Inputs and values of the targets."""
         return self.x[:, self.num_context :], self.y[:, self.num_context :]
+
+    def expected(self, y_t: Float[Tensor, "B N P"], level: Float[Tensor, "B N"]) -> Float[Tensor, "B N P"]:
+        """The expected values of the targets, given all values with noise, and what the tasks were drawn from."""
+        if self.law is None:
+            raise ValueError(
+                "expected answers are for priors whose expectations are known: GPs, steps, and the universal prior; "
+                "without them a network learns from the functions themselves"
+            )
+        return self.law(self.x, y_t, level, self.mask, num_context=self.num_context, alone=self.alone)
 
     def rows(self, rows: slice) -> "Batch":
         """Some of the tasks."""
@@ -109,7 +120,7 @@ class Synthetic:
         if self.clustered:
             x = crowd(x, self.clustered, generator)
         x = self.low + (self.high - self.low) * x
-        y = self.prior.sample(x, generator=generator)
+        y, law = draw_with_law(self.prior, x, generator)
         if not isinstance(y, Tensor) or y.ndim != 3 or y.shape[:2] != x.shape[:2]:
             shape = list(getattr(y, "shape", []))
             raise ValueError(
@@ -118,7 +129,7 @@ class Synthetic:
         mask = fill(tasks, self.least_context, self.most_context, generator)
         least = self.targets if self.least_targets is None else self.least_targets
         mask = torch.cat([mask, fill_by_ratio(tasks, least, self.targets, generator)], dim=1)
-        return Batch(x, y, mask, self.most_context, torch.ones_like(mask), alone=self.alone)
+        return Batch(x, y, mask, self.most_context, torch.ones_like(mask), alone=self.alone, law=law)
 
 
 @final

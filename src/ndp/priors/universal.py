@@ -13,9 +13,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from ndp.diffusion.levels import CLEAN
 from ndp.priors.inputs import draw_inputs, push_outwards
 from ndp.priors.kernel_family import draw_kernels
-from ndp.priors.observation import draw_noise
+from ndp.priors.law import given_context
+from ndp.priors.observation import draw_noise_sizes
 from ndp.priors.source import Batch, fill_by_ratio
 from ndp.scaling import centre_and_spread
 
@@ -26,6 +28,8 @@ Uniform: TypeAlias = Callable[..., Tensor]  # a shape to uniform numbers
 FARTHEST_INPUT, FARTHEST_VALUE = 10.0, 8.0
 EXTRAPOLATED = 0.25  # share of tasks whose targets reach beyond the context
 JUMPS = 3
+HIGHEST = 10.0  # of a function before jumps and warps; its highest values are cut off
+SURE = 4.0  # standard deviations within which a value is taken to be
 
 
 @final
@@ -46,19 +50,32 @@ class Universal:
         points = self.most_context + self.targets
         x = draw_inputs(tasks, points, self.dim, generator)
         x = push_outwards(x, self.most_context, EXTRAPOLATED, generator)
-        f = draw_functions(x, generator)
-        y = f + draw_noise(x, generator)
+        functions = draw_functions(x, generator)
+        f, noise = functions.values, draw_noise_sizes(x, generator)
+        y = f + noise * torch.randn(noise.shape, generator=generator, dtype=x.dtype, device=x.device)
         of_function = torch.rand(tasks, generator=generator, device=x.device) < 0.5
         known = torch.arange(points, device=x.device) < self.most_context
-        values = torch.where(known | ~of_function[:, None], y, f)[..., None]
+        observed = known | ~of_function[:, None]
+        values = torch.where(observed, y, f)[..., None]
         least_targets = self.targets if self.alone else max(self.targets // 16, 1)
         asked = fill_by_ratio(tasks, least_targets, self.targets, generator)
         mask = torch.cat([self._context(tasks, generator), asked], dim=1)
-        x, values = in_units_of_context(x, values, mask & known)
-        near = (values[..., 0].abs() < FARTHEST_VALUE) & (x.abs() < FARTHEST_INPUT).all(-1)
-        mask = mask & (known | near)
+        centre, spread = units_of_context(values, mask & known)
+        values = (values - centre) / spread
+        x_centre, x_spread = units_of_context(x, mask & known)
+        x = (x - x_centre) / x_spread
+        possible = mask & (known | (x.abs() < FARTHEST_INPUT).all(-1))
+        mask = possible & (known | (values[..., 0].abs() < FARTHEST_VALUE))
         x, values = (t.masked_fill(~mask[..., None], 0.0) for t in (x, values))
-        return Batch(x, values, mask, self.most_context, mask, alone=self.alone, of_function=of_function)
+        law = UniversalLaw(
+            values,
+            mean=(functions.mean - centre[..., 0]) / spread[..., 0],
+            covariance=functions.covariance / spread.square(),
+            noise=torch.where(observed, noise, 0.0) / spread[..., 0],
+            gaussian=functions.gaussian,
+            possible=possible,
+        )
+        return Batch(x, values, mask, self.most_context, mask, alone=self.alone, of_function=of_function, law=law)
 
     def _context(self, tasks: int, generator: torch.Generator) -> Bool[Tensor, "B C"]:
         """From least to most: even on a log scale in half of the tasks, for few observations are the harder to judge."""
@@ -69,8 +86,56 @@ class Universal:
         return torch.arange(self.most_context, device=device) < size.floor()
 
 
-def draw_functions(x: Float[Tensor, "B N D"], generator: torch.Generator) -> Float[Tensor, "B N"]:
-    """Values of a fresh function a task, of about unit variance."""
+@final
+@dataclass(frozen=True)
+class UniversalLaw:
+    """The targets' expectation where it is known, given the task's kernel, jumps and noise; elsewhere their values as drawn.
+
+    It is known without a warp, for targets that the context does not leave far away (of those that it does, some are left out
+    by their values). It is the expectation given the context without added noise, for that has set the units.
+    """
+
+    values: Float[Tensor, "B N 1"]
+    mean: Float[Tensor, "B N"]
+    covariance: Float[Tensor, "B N N"]
+    noise: Float[Tensor, "B N"]
+    gaussian: Bool[Tensor, "B"]
+    possible: Bool[Tensor, "B N"]  # points that a task has unless their values are too far away
+
+    def __call__(
+        self,
+        x: Float[Tensor, "B N D"],
+        y_t: Float[Tensor, "B N 1"],
+        level: Float[Tensor, "B N"],
+        mask: Bool[Tensor, "B N"],
+        *,
+        num_context: int,
+        alone: bool,
+    ) -> Float[Tensor, "B N 1"]:
+        covariance = self.covariance + torch.diag_embed(self.noise.square())
+        of_context = torch.arange(mask.shape[1], device=mask.device) < num_context
+        y_t, level = torch.where(of_context[:, None], self.values, y_t), torch.where(of_context, CLEAN, level)
+        targets = given_context(self.mean, covariance, y_t, level, mask, num_context)
+        expected = targets.expectation(y_t, level, mask, alone=alone)
+        near = targets.mean.abs() + SURE * targets.std < FARTHEST_VALUE
+        if not alone:
+            near = (near | ~self.possible[:, num_context:]).all(1, keepdim=True).expand_as(near)
+        known = torch.nn.functional.pad(near & self.gaussian[:, None], (num_context, 0))[..., None]
+        return torch.where(known & expected.isfinite(), expected, self.values)
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Values of one function a task. Those that are `gaussian` are draws of N(mean, covariance)."""
+
+    values: Float[Tensor, "B N"]
+    mean: Float[Tensor, "B N"]
+    covariance: Float[Tensor, "B N N"]
+    gaussian: Bool[Tensor, "B"]
+
+
+def draw_functions(x: Float[Tensor, "B N D"], generator: torch.Generator) -> Functions:
+    """A fresh function a task, of about unit variance."""
     tasks, points, dim = x.shape
 
     def uniform(*shape: int) -> Tensor:
@@ -96,22 +161,22 @@ def draw_functions(x: Float[Tensor, "B N D"], generator: torch.Generator) -> Flo
         kernels[0] * kernels[1],
         first[..., None] * kernels[0] * first[:, None] + second[..., None] * kernels[1] * second[:, None],
     )
-    jitter = 1e-6 * (1 + covariance.diagonal(dim1=-2, dim2=-1).mean(-1))[:, None, None]
-    root, _ = torch.linalg.cholesky_ex(covariance + jitter * torch.eye(points, dtype=x.dtype, device=x.device))
+    variance = covariance.diagonal(dim1=-2, dim2=-1)
+    jitter = 1e-6 * (1 + variance.mean(-1))[:, None, None]
+    covariance = covariance + jitter * torch.eye(points, dtype=x.dtype, device=x.device)
+    root, failed = torch.linalg.cholesky_ex(covariance)
     noise = torch.randn(tasks, points, 1, generator=generator, dtype=x.dtype, device=x.device)
-    smooth = (root @ noise)[..., 0].nan_to_num(0.0).clamp(-10, 10)
-    return _warp(_jump(smooth, x, uniform), uniform)
+    smooth = (root @ noise)[..., 0].nan_to_num(0.0).clamp(-HIGHEST, HIGHEST)
+    jumps, only = _draw_jumps(x, uniform)
+    f, warped = _warp(torch.where(only, jumps, smooth + jumps), uniform)
+    gaussian = ~(only | warped)[:, 0] & (failed == 0) & (SURE * variance.amax(-1).sqrt() < HIGHEST)
+    return Functions(f, jumps, covariance, gaussian)
 
 
-def in_units_of_context(
-    x: Float[Tensor, "B N D"], y: Float[Tensor, "B N 1"], context: Bool[Tensor, "B N"]
-) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B N 1"]]:
-    """Inputs and values in the units that `ScaledByContext` gives them; where it has nothing to go by, in the prior's own."""
-    scaled = []
-    for values in (x, y):
-        centre, spread = centre_and_spread(values, context)
-        scaled.append((values - centre) / torch.where(spread > 0, spread, 1.0))
-    return scaled[0], scaled[1]
+def units_of_context(values: Float[Tensor, "B N D"], context: Bool[Tensor, "B N"]) -> tuple[Tensor, Tensor]:
+    """Centre and size [B 1 D] of the units that `ScaledByContext` gives; where it has nothing to go by, the prior's own."""
+    centre, spread = centre_and_spread(values, context)
+    return centre, torch.where(spread > 0, spread, 1.0)
 
 
 def _along(x: Float[Tensor, "B N D"], uniform: Uniform) -> Float[Tensor, "B N"]:
@@ -122,19 +187,19 @@ def _along(x: Float[Tensor, "B N D"], uniform: Uniform) -> Float[Tensor, "B N"]:
     return along - 2.4 * (uniform(tasks, 1) - 0.5)
 
 
-def _jump(f: Float[Tensor, "B N"], x: Float[Tensor, "B N D"], uniform: Uniform) -> Float[Tensor, "B N"]:
+def _draw_jumps(x: Float[Tensor, "B N D"], uniform: Uniform) -> tuple[Float[Tensor, "B N"], Bool[Tensor, "B 1"]]:
     """In one task of six some jumps, and in half of these nothing else."""
     tasks = len(x)
-    jumps = torch.zeros_like(f)
+    jumps = torch.zeros_like(x[..., 0])
     for index in range(JUMPS):
-        height = (1 + uniform(tasks, 1)) * (uniform(tasks, 1) < 0.5).to(f).mul(2).sub(1)
+        height = (1 + uniform(tasks, 1)) * (uniform(tasks, 1) < 0.5).to(x).mul(2).sub(1)
         there = uniform(tasks, 1) < 1 / (1 + index)
         jumps = jumps + torch.where(there & (_along(x, uniform) > 0), height, 0.0)
     kind = uniform(tasks, 1)
-    return torch.where(kind < 1 / 12, jumps, torch.where(kind < 1 / 6, f + jumps, f))
+    return torch.where(kind < 1 / 6, jumps, 0.0), kind < 1 / 12
 
 
-def _warp(f: Float[Tensor, "B N"], uniform: Uniform) -> Float[Tensor, "B N"]:
+def _warp(f: Float[Tensor, "B N"], uniform: Uniform) -> tuple[Float[Tensor, "B N"], Bool[Tensor, "B 1"]]:
     """In a third of the tasks a rising function of the values: sinh(tail asinh(f) + skew), to unit variance for normal f."""
     tasks = len(f)
     warped = uniform(tasks, 1) < 0.33
@@ -147,4 +212,4 @@ def _warp(f: Float[Tensor, "B N"], uniform: Uniform) -> Float[Tensor, "B N"]:
 
     spread = rising(nodes.expand(tasks, -1))
     scaled = (rising(f) - spread.mean(1, keepdim=True)) / spread.std(1, keepdim=True)
-    return torch.where(warped, scaled, f)
+    return torch.where(warped, scaled, f), warped
