@@ -20,7 +20,7 @@ from ndp.models import regression_gp
 from ndp.optimiser_step import StepInputs, Update
 from ndp.recipes import Recipe
 from ndp.run_folder import RunFolder
-from ndp.training import CHUNK, Half, Progress, _Drawing, fit, schedule, seed_of
+from ndp.training import CHUNK, Half, Progress, _Drawing, _mean_loss, fit, schedule, seed_of
 
 SMALL = {"width": 16, "heads": 2, "blocks": 1, "level_width": 8}
 
@@ -302,3 +302,10 @@ def test_a_joint_model_that_was_cut_resumes_to_the_same_bits(tmp_path: Path) -> 
     with pytest.raises(CutError):
         weights_after(plan, folder, report=stop, report_every=1)
     assert_same(weights_after(plan, folder), weights_after(plan))
+
+
+def test_steps_that_overflowed_in_half_precision_do_not_end_a_run() -> None:
+    losses = torch.tensor([1.0, float("nan"), 3.0])
+    assert _mean_loss(losses, through_half=True) == 2.0
+    assert math.isnan(_mean_loss(losses, through_half=False))
+    assert math.isnan(_mean_loss(losses[1:2], through_half=True))

@@ -197,7 +197,7 @@ def make_ndp(recipe: Recipe) -> NDP:
         options = {"kind": IMAGE}
     else:
         spec = PRIORS[recipe.prior]
-        scaling, dims, num_outputs, noise_floor = spec.scaling, recipe.dims, 1, spec.noise_floor
+        scaling, dims, num_outputs, noise_floor = spec.scaling, tuple(sorted(set(recipe.dims))), 1, spec.noise_floor
         if recipe.prior == UNIVERSAL:  # what lies between the numbers that it is trained at is its too
             dims = tuple(range(min(dims), max(dims) + 1))
         options = dict(spec.network)

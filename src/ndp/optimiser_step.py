@@ -64,6 +64,8 @@ class Update:
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self._new_share = torch.zeros((), device=fabric.device)
         self._generator = torch.Generator(fabric.device)
+        # One for all shapes: no two steps are under way at a time, and of a step nothing but its loss is kept.
+        self._memory = torch.cuda.graph_pool_handle() if on_graph else None
         self._graphs: dict[tuple[torch.Size, int, bool], tuple[torch.cuda.CUDAGraph, StepInputs, Tensor]] = {}
 
     def __call__(self, inputs: StepInputs, learning_rate: float, step: int) -> Tensor:
@@ -116,7 +118,7 @@ class Update:
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._generator)
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=self._memory):
             loss = self._run(held)
         self._restore(kept)
         return graph, held, loss

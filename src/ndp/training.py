@@ -166,7 +166,7 @@ def fit(
                     if validate is not None and (step % validate_every == 0 or step == recipe.steps):
                         score = _score(validate, raw, average)
                     if step % report_every == 0 or step == recipe.steps or score is not None:
-                        loss = torch.stack(losses).mean().item()
+                        loss = _mean_loss(torch.stack(losses), through_half=half is not None)
                         losses.clear()
                         if not math.isfinite(loss):
                             raise FloatingPointError(
@@ -186,6 +186,12 @@ def fit(
             parameter.copy_(mean)
     raw.requires_grad_(False)
     return speed
+
+
+def _mean_loss(losses: Float[Tensor, "K"], *, through_half: bool) -> float:
+    """Their mean. In 16 bits a step whose loss overflowed is left out of training (`Update`), and out of this."""
+    counted = losses[losses.isfinite()] if through_half else losses
+    return (counted if len(counted) else losses).mean().item()
 
 
 @contextmanager

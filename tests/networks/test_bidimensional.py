@@ -6,7 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ndp.networks.attention import PointAttention, dimensions_by_products, dimensions_written_out
+from ndp.networks.attention import (
+    Memory,
+    PointAttention,
+    _read_alone,
+    dimensions_by_products,
+    dimensions_written_out,
+)
 from ndp.networks.bidimensional import BiDimensionalAttention, ContextAttention, Inputs
 
 FORMS = [(attention, inputs) for attention in PointAttention for inputs in Inputs]
@@ -250,3 +256,13 @@ def test_functions_and_observations_differ_at_the_targets_only_and_only_where_th
     torch.testing.assert_close(net.decode(y[:, 5:], shared[0, 0], encoding), direct)
     with pytest.raises(ValueError, match="does not tell functions from observations"):
         network(PointAttention.SUMMED, Inputs.ROTARY)(x, y, level, mask, of_function=marked)
+
+
+def test_large_logits_of_targets_alone_do_not_overflow_in_half_precision() -> None:
+    query, key, value = (torch.randn(2, 4, 3, 8, generator=torch.Generator().manual_seed(n)) for n in range(3))
+    own, memory = Memory(100 * key, value), Memory(100 * key[..., :2, :], value[..., :2, :])
+    exact = _read_alone(100 * query, own, memory, None)
+    halves = [Memory(one.key.half(), one.value.half()) for one in (own, memory)]
+    found = _read_alone((100 * query).half(), *halves, None)
+    assert found.dtype == torch.float16
+    torch.testing.assert_close(found.float(), exact, atol=2e-3, rtol=2e-3)

@@ -56,7 +56,7 @@ def covariance_error(model: NDPModel, gp: GP, x: Tensor, y: Tensor, new: Tensor)
     ).item()
 
 
-SHORT = pytest.mark.xfail(reason="0.13 at D = 3, where posteriors are narrowest (docs/optimise.md)", strict=True)
+SHORT = pytest.mark.xfail(reason="0.20 at D = 3, where posteriors are narrowest (docs/optimise.md)", strict=True)
 
 
 @pytest.mark.parametrize("dim", [pytest.param(3, marks=SHORT), 6])

@@ -200,12 +200,15 @@ def _read_alone(query: Tensor, own: Memory, memory: Memory, seen: Bool[Tensor, "
     def together(t: Tensor) -> Tensor:
         return t.unflatten(0, (-1, tasks)).permute(1, 2, 0, 3, 4).flatten(2, 3)
 
-    scaled = query * query.shape[-1] ** -0.5
-    to_memory = together(scaled) @ memory.key.mT
-    if seen is not None:
-        to_memory = to_memory.masked_fill(~seen[:, None, None, :], float("-inf"))
-    to_itself = together((scaled * own.key).sum(-1, keepdim=True))
-    weights = torch.cat([to_memory, to_itself], dim=-1).softmax(dim=-1)
+    # In 16 bits a large logit is infinite, and the softmax of that is not a number; a fused kernel has them in 32 bits too.
+    precise = torch.float64 if query.dtype == torch.float64 else torch.float32
+    with torch.autocast(query.device.type, enabled=False):
+        scaled = query.to(precise) * query.shape[-1] ** -0.5
+        to_memory = together(scaled) @ memory.key.to(precise).mT
+        if seen is not None:
+            to_memory = to_memory.masked_fill(~seen[:, None, None, :], float("-inf"))
+        to_itself = together((scaled * own.key.to(precise)).sum(-1, keepdim=True))
+        weights = torch.cat([to_memory, to_itself], dim=-1).softmax(dim=-1).to(own.value.dtype)
     read = weights[..., :-1] @ memory.value + weights[..., -1:] * together(own.value)
     return read.unflatten(2, (-1, query.shape[-2])).permute(2, 0, 1, 3, 4).flatten(0, 1)
 

@@ -121,7 +121,7 @@ class UniversalLaw:
         if not alone:
             near = (near | ~self.possible[:, num_context:]).all(1, keepdim=True).expand_as(near)
         known = torch.nn.functional.pad(near & self.gaussian[:, None], (num_context, 0))[..., None]
-        return torch.where(known & expected.isfinite(), expected, self.values)
+        return torch.where(known & (expected.abs() < FARTHEST_VALUE), expected, self.values)
 
 
 @dataclass(frozen=True)
