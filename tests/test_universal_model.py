@@ -15,7 +15,17 @@ from ndp.training import fit
 
 SMALL = {"width": 16, "heads": 2, "blocks": 2, "level_width": 8}
 RECIPE = Recipe(
-    prior="universal", dims=(1, 3), network=SMALL, most_context=12, targets=6, steps=128, batch=32, warmup=5, ema=0.9
+    prior="universal",
+    dims=(1, 3),
+    network=SMALL,
+    expected=True,
+    most_context=12,
+    targets=6,
+    steps=384,
+    batch=32,
+    warmup=5,
+    ema=0.9,
+    learning_rate=3e-3,
 )
 
 
