@@ -147,10 +147,16 @@ class GaussianTargets:
             expected = self.mean + a * variance / (a.square() * variance + s.square()) * surprise
         else:
             seen = a[..., :, None] * self.covariance * a[..., None, :] + torch.diag_embed(s.square())
-            root, _ = torch.linalg.cholesky_ex(seen)
+            root = _root_or_nan(seen)
             weights = torch.cholesky_solve(surprise[..., None], root)
             expected = self.mean + (self.covariance @ (a[..., None] * weights))[..., 0]
         return torch.nn.functional.pad(expected, (num_context, 0))[..., None]
+
+
+def _root_or_nan(covariance: Float[Tensor, "B N N"]) -> Float[Tensor, "B N N"]:
+    """Cholesky factors; of a matrix that rounding has left without one, not a number in place of what is anybody's guess."""
+    root, failed = torch.linalg.cholesky_ex(covariance)
+    return root.masked_fill((failed > 0)[:, None, None], float("nan"))
 
 
 def given_context(
@@ -169,7 +175,7 @@ def given_context(
     # An empty place becomes a variable of its own, seen at zero and related to nothing.
     seen = covariance[:, context, context] * (real[:, :, None] & real[:, None, :])
     seen = seen + torch.diag_embed(torch.where(real, ratio(level[:, context]).square(), 1.0))
-    root, _ = torch.linalg.cholesky_ex(seen)
+    root = _root_or_nan(seen)
     cross = covariance[:, context, targets] * real[:, :, None]
     surprise = (y_t[:, context, 0] / alpha(level[:, context]) - mean[:, context]) * real
     solved = torch.linalg.solve_triangular(root, torch.cat([cross, surprise[..., None]], dim=-1), upper=False)
