@@ -54,7 +54,7 @@ def test_the_averaged_gradient_is_that_of_the_union_batch(tmp_path: Path) -> Non
             from ndp.diffusion.objective import denoising_loss
             from ndp.making import make_model, make_sources
             from ndp.recipes import Recipe
-            from ndp.training import _Drawing
+            from ndp.training_inputs import TrainingInputs
 
             fabric = Fabric(accelerator="cpu", devices=2)
             fabric.launch()
@@ -67,7 +67,7 @@ def test_the_averaged_gradient_is_that_of_the_union_batch(tmp_path: Path) -> Non
                 return made
 
             def batch(rank):
-                return next(_Drawing(make_sources(recipe, cpu), recipe, cpu, rank).chunk(0))
+                return next(TrainingInputs(make_sources(recipe, cpu), recipe, cpu, rank).chunk(0))
 
             def loss(of, inputs):
                 x, y0, level, eps, mask = inputs.tensors()

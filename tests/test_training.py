@@ -20,7 +20,8 @@ from ndp.models import regression_gp
 from ndp.optimiser_step import StepInputs, Update
 from ndp.recipes import Recipe
 from ndp.run_folder import RunFolder
-from ndp.training import CHUNK, Half, Progress, _Drawing, _mean_loss, fit, schedule, seed_of
+from ndp.training import Half, Progress, _mean_loss, fit, schedule
+from ndp.training_inputs import CHUNK, TrainingInputs, seed_of
 
 SMALL = {"width": 16, "heads": 2, "blocks": 1, "level_width": 8}
 
@@ -59,7 +60,7 @@ def test_training_approaches_the_oracle() -> None:
         report=lambda progress: losses.append(progress.loss),
         report_every=50,
     )
-    inputs = next(_Drawing(make_sources(plan, torch.device("cpu")), plan, torch.device("cpu"), rank=7).chunk(0))
+    inputs = next(TrainingInputs(make_sources(plan, torch.device("cpu")), plan, torch.device("cpu"), rank=7).chunk(0))
     from ndp.diffusion.objective import denoising_loss
 
     tensors = [t.double() if t.is_floating_point() else t for t in inputs.tensors()]
@@ -211,7 +212,7 @@ def test_ranks_chunks_and_seeds_have_seeds_of_their_own() -> None:
 
 def test_without_context_all_points_share_the_level_as_in_the_paper() -> None:
     plan = recipe(use_context=False, schedule=500, prediction="eps", error="l1")
-    inputs = next(_Drawing(make_sources(plan, torch.device("cpu")), plan, torch.device("cpu"), rank=0).chunk(0))
+    inputs = next(TrainingInputs(make_sources(plan, torch.device("cpu")), plan, torch.device("cpu"), rank=0).chunk(0))
     assert inputs.num_context == 0
     assert inputs.mask.all()
     assert (inputs.level == inputs.level[:, :1]).all()

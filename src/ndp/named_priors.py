@@ -40,6 +40,7 @@ class PriorSpec:
     most_targets: int = 256
     context_per_dim: int = 10
     clustered: float = 0.0  # share of the tasks whose points crowd
+    knows_expectations: bool = True  # whether its functions can be learned from by their expectations (`priors.law`)
     asked_alone: bool = False  # whether training has tasks whose targets are each asked for by itself, too
     level_law: tuple[float, float] = LEVEL_LAW  # which noise levels are learned most (`draw_levels`)
     network: dict[str, Any] = field(default_factory=dict)
@@ -105,7 +106,7 @@ PRIORS = {
         context_per_dim=20,
         clustered=0.5,
     ),
-    "sawtooth": PriorSpec("sawtooth waves, noise 0.05", noise_floor=OBSERVATION_NOISE),
+    "sawtooth": PriorSpec("sawtooth waves, noise 0.05", noise_floor=OBSERVATION_NOISE, knows_expectations=False),
     UNIVERSAL: PriorSpec(
         "functions of many kinds with unknown noise, 0 to 256 observations",
         noise_floor=0.0,
@@ -113,7 +114,11 @@ PRIORS = {
         network={"tells_noise": True, "width": 128, "blocks": 6},
         scaling=ScaledByContext(),
     ),
-    "mixture": PriorSpec("SE and Matern-5/2 GPs and sawtooth waves, noise 0.05", noise_floor=OBSERVATION_NOISE),
+    "mixture": PriorSpec(
+        "SE and Matern-5/2 GPs and sawtooth waves, noise 0.05",
+        noise_floor=OBSERVATION_NOISE,
+        knows_expectations=False,
+    ),
 }
 
 

@@ -145,14 +145,21 @@ class Recipe:
             raise ValueError(
                 f"{self.model} is trained on a prior, at one number of input dimensions, and not on images"
             )
-        if self.expected and (self.error is not Error.L2 or self.model != NDP_MODEL):
-            raise ValueError("expected answers are for an NDP that learns by squared errors (error = l2)")
+        if self.expected:
+            self._check_expected()
         if not self.dims or min(self.dims) < 1:
             raise ValueError(f"dims must be whole numbers of at least 1, not {self.dims}")
 
     @property
     def of_images(self) -> bool:
         return self.prior in IMAGE_SETS
+
+    def _check_expected(self) -> None:
+        if self.error is not Error.L2 or self.model != NDP_MODEL:
+            raise ValueError("expected functions are for an NDP that learns by squared errors (error = l2)")
+        if self.prior not in PRIORS or not PRIORS[self.prior].knows_expectations:
+            knowing = ", ".join(name for name, spec in PRIORS.items() if spec.knows_expectations)
+            raise ValueError(f"expected functions can be learned of priors that know them: {knowing}")
 
     def _check_joint(self) -> None:
         if self.data or self.of_images:

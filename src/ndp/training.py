@@ -4,7 +4,6 @@ Everything that is drawn is a function of (seed, rank, number of the chunk of st
 resumes exactly, and every rank of a distributed run sees functions of its own.
 """
 
-import hashlib
 import math
 import signal
 import threading
@@ -14,7 +13,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 import torch
@@ -23,19 +21,17 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from ndp.baselines.neural_process import NeuralProcess
-from ndp.diffusion.joint_objective import joint_denoising_loss, noise_one_or_both
-from ndp.diffusion.levels import alpha, cosine, sigma
-from ndp.diffusion.objective import denoising_loss, draw_levels, draw_levels_from, hold_context, hold_known
+from ndp.diffusion.joint_objective import joint_denoising_loss
+from ndp.diffusion.objective import denoising_loss
 from ndp.joint import JointNDP
 from ndp.muon import Muon
 from ndp.networks.attention import attention_in_half
 from ndp.optimiser_step import StepInputs, Update
 from ndp.priors.source import Source
 from ndp.process import NDP
-from ndp.recipes import JOINT_MODEL, Optimiser, Recipe
+from ndp.recipes import Optimiser, Recipe
 from ndp.run_folder import RunFolder, TrainingState
-
-CHUNK = 32  # steps whose functions are drawn together: one large batched Cholesky instead of many small ones
+from ndp.training_inputs import CHUNK, TrainingInputs
 
 
 class Half(StrEnum):
@@ -138,7 +134,7 @@ def fit(
         on_graph=on_graph,
         through_half=half is not None,
     )
-    draw = _Drawing(sources, recipe, device, fabric.global_rank)
+    draw = TrainingInputs(sources, recipe, device, fabric.global_rank)
 
     began = time.monotonic()
     seconds_before = folder.seconds() if folder is not None else 0.0
@@ -237,55 +233,6 @@ def _joint_loss(network: Any, recipe: Recipe, inputs: StepInputs, generator: tor
     )
 
 
-class _Drawing:
-    """The inputs of every step, drawn a chunk of steps at a time."""
-
-    def __init__(self, sources: list[Source], recipe: Recipe, device: torch.device, rank: int) -> None:
-        self._sources, self._recipe, self._rank = sources, recipe, rank
-        self._generator = torch.Generator(device)
-        self._schedule = cosine(recipe.schedule) if recipe.schedule else None
-
-    def chunk(self, number: int, skip: int = 0) -> Iterator[StepInputs]:
-        recipe, generator = self._recipe, self._generator
-        generator.manual_seed(seed_of(recipe.seed, self._rank, number))
-        batch = self._sources[number % len(self._sources)].draw(CHUNK * recipe.batch, generator=generator)
-        if not recipe.use_context:
-            batch = batch.without_context()
-        x, y, num_context = batch.x, batch.y, batch.num_context
-        if self._schedule is None and batch.alone and recipe.model != JOINT_MODEL:  # each target at a level of its own
-            asked = x.shape[1] - num_context
-            level = draw_levels(asked * len(x), groups=len(x), generator=generator, law=recipe.level_law)
-            level = level.unflatten(0, (-1, asked))
-        elif self._schedule is None:
-            level = draw_levels(CHUNK * recipe.batch, groups=CHUNK, generator=generator, law=recipe.level_law)
-        else:
-            level = draw_levels_from(self._schedule, CHUNK * recipe.batch, generator=generator)
-        if batch.known is None:
-            levels = hold_context(level, x.shape[1], num_context, generator=generator, noisy_share=recipe.noisy_share)
-        else:
-            levels = hold_known(level, batch.known)
-        noised = y.shape[-1]
-        if recipe.model == JOINT_MODEL:
-            levels = noise_one_or_both(levels, num_context, generator=generator, together=recipe.together)
-            noised += x.shape[-1]
-        eps = torch.randn((*y.shape[:2], noised), generator=generator, device=generator.device)
-        values = x.float(), y.float(), levels.float(), eps
-        answer = None
-        if recipe.expected:
-            level = values[2].double()
-            y_t = alpha(level)[..., None] * y + sigma(level)[..., None] * eps
-            answer = batch.expected(y_t, level).float()
-        everything = StepInputs(*values, batch.mask_if_needed, num_context, batch.alone, batch.of_function, answer)
-        for index in range(skip, CHUNK):
-            rows = slice(index * recipe.batch, (index + 1) * recipe.batch)
-            yield everything.map(itemgetter(rows))
-
-
-def seed_of(seed: int, rank: int, chunk: int) -> int:
-    """Independent seeds for every rank and chunk."""
-    return int.from_bytes(hashlib.sha256(f"{seed}/{rank}/{chunk}".encode()).digest()[:7])
-
-
 def schedule(recipe: Recipe, step: int, done: float) -> float:
     """Linear warm-up, then a cosine from the peak to nothing at the end; `done` is the share of the run that has passed."""
     warmed = min(1.0, (step + 1) / max(recipe.warmup, 1))
@@ -303,7 +250,7 @@ def _score(validate: Callable[[Any], float], network: nn.Module, average: list[T
         torch._foreach_copy_(parameters, kept)
 
 
-def _measure(draw: _Drawing, update: Update, recipe: Recipe, step: int) -> Speed:
+def _measure(draw: TrainingInputs, update: Update, recipe: Recipe, step: int) -> Speed:
     """Time a few chunks with a learning rate of zero; only speed is learned from them."""
 
     def synchronised() -> float:

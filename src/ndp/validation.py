@@ -52,7 +52,7 @@ class Validation:
         generator = torch.Generator(device).manual_seed(2**40)
         drawn = (source.draw(tasks, generator=generator) for source in sources)
         used = (batch if use_context else batch.without_context() for batch in drawn)
-        kept = tuple(replace(batch, x=batch.x.float(), y=batch.y.float()) for batch in used)
+        kept = tuple(replace(batch, x=batch.x.float(), y=batch.y.float(), law=None) for batch in used)
         return Validation(kept, prediction, error, None if exact is None else exact.to(device), ratios, law)
 
     @property

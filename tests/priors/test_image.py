@@ -21,7 +21,7 @@ from ndp.priors.image import (
 )
 from ndp.priors.source import Source
 from ndp.recipes import Recipe
-from ndp.training import _Drawing
+from ndp.training_inputs import TrainingInputs
 
 CPU = torch.device("cpu")
 PICTURES = torch.from_numpy(bars(40, size=8, channels=3))
@@ -113,7 +113,7 @@ def test_known_points_are_clean_and_do_not_count(tmp_path: Path) -> None:
     folder = str(write_npz(tmp_path / "bars"))
     small = {"width": 16, "heads": 2, "blocks": 1, "level_width": 8}
     recipe = Recipe.from_dict({"prior": "mnist", "data_dir": folder, "batch": 2, "network": small})
-    drawing = _Drawing(make_sources(recipe, CPU), recipe, CPU, rank=0)
+    drawing = TrainingInputs(make_sources(recipe, CPU), recipe, CPU, rank=0)
     inputs = list(drawing.chunk(0))[:12]
     assert inputs[0].mask is None
     assert inputs[0].num_context == 0
@@ -129,7 +129,7 @@ def test_known_points_are_clean_and_do_not_count(tmp_path: Path) -> None:
     assert 0.3 < checked(make_model(recipe).network) < 3
     paper = Recipe.from_dict({"prior": "mnist", "data_dir": folder, "batch": 2, "model": "ndp-paper"})
     (source,) = make_sources(paper, CPU)
-    step = next(_Drawing([source], paper, CPU, rank=0).chunk(0))
+    step = next(TrainingInputs([source], paper, CPU, rank=0).chunk(0))
     assert step.mask is None
     assert (step.level == step.level[:, :1]).all(), "all pixels share the level, as in the paper"
     assert make_model(paper).network.config["ordered_dims"] == 2

@@ -9,11 +9,12 @@ from ndp.diffusion.objective import draw_levels, hold_context
 from ndp.diffusion.oracle import GPOracle
 from ndp.diffusion.prediction import Prediction
 from ndp.making import make_sources
-from ndp.priors.law import GPLaw
+from ndp.named_priors import PRIORS
+from ndp.priors.law import GPLaw, Seen
 from ndp.priors.source import Batch
 from ndp.priors.universal import Universal
 from ndp.recipes import Recipe
-from ndp.training import _Drawing
+from ndp.training_inputs import TrainingInputs
 
 CPU = torch.device("cpu")
 
@@ -53,11 +54,11 @@ def test_alone_a_target_hears_of_no_other() -> None:
     y_t, level = noised(batch, generator)
     assert batch.law is not None
     known = batch.num_context
-    found = batch.law(batch.x, y_t, level, batch.mask, num_context=known, alone=True)
+    found = batch.law(Seen(batch.x, y_t, level, batch.mask, known, alone=True))
     for target in range(known, batch.x.shape[1]):
         seen = torch.cat([torch.arange(known), torch.tensor([target])])
         x, y, levels, mask = (t[:, seen] for t in (batch.x, y_t, level, batch.mask))
-        one = batch.law(x, y, levels, mask, num_context=known, alone=False)
+        one = batch.law(Seen(x, y, levels, mask, known, alone=False))
         torch.testing.assert_close(found[:, target], one[:, -1])
 
 
@@ -107,7 +108,7 @@ def test_training_learns_them_when_told_to() -> None:
     for prior in ("se", "step", "universal"):
         settings = {"prior": prior, "batch": 2, "most_context": 5, "targets": 4}
         drawn, expected = (
-            next(_Drawing(make_sources(recipe, CPU), recipe, CPU, rank=0).chunk(0))
+            next(TrainingInputs(make_sources(recipe, CPU), recipe, CPU, rank=0).chunk(0))
             for recipe in (Recipe.from_dict(settings | {"expected": choice}) for choice in (False, True))
         )
         assert torch.equal(drawn.y0, expected.y0)
@@ -117,8 +118,22 @@ def test_training_learns_them_when_told_to() -> None:
 
 
 def test_priors_without_known_expectations_say_so() -> None:
-    recipe = Recipe.from_dict({"prior": "sawtooth", "batch": 2, "expected": True})
-    with pytest.raises(ValueError, match="expected answers are for priors"):
-        next(_Drawing(make_sources(recipe, CPU), recipe, CPU, rank=0).chunk(0))
-    with pytest.raises(ValueError, match="squared errors"):
-        Recipe.from_dict({"prior": "se", "expected": True, "error": "l1"})
+    for settings, reason in (
+        ({"prior": "sawtooth"}, "of priors that know them: se, matern52"),
+        ({"prior": "mnist"}, "of priors that know them"),
+        ({"data": "curves.csv"}, "of priors that know them"),
+        ({"prior": "se", "error": "l1"}, "squared errors"),
+        ({"prior": "minima", "model": "joint"}, "squared errors"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            Recipe.from_dict(settings | {"expected": True})
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_the_table_of_priors_says_which_know_expectations(prior: str) -> None:
+    recipe = Recipe.from_dict({"prior": prior, "dims": (3,) if prior.startswith("bo") else (1,), "most_context": 3})
+    batch = make_sources(recipe, CPU)[0].draw(2, generator=torch.Generator().manual_seed(0))
+    assert (batch.law is not None) == PRIORS[prior].knows_expectations
+    if batch.law is None:
+        with pytest.raises(ValueError, match="not known"):
+            batch.expected(batch.y, batch.x[..., 0])

@@ -20,25 +20,33 @@ from ndp.priors.step import Step
 from ndp.typing import Prior
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What there is to see of the tasks of a batch: noisy values, each at a level of its own.
+
+    Points that are not in `mask` were not seen. `alone`: a target sees the context, which comes first, and its own noisy value,
+    and no other target's.
+    """
+
+    x: Float[Tensor, "B N D"]
+    y_t: Float[Tensor, "B N 1"]
+    level: Float[Tensor, "B N"]
+    mask: Bool[Tensor, "B N"]
+    num_context: int
+    alone: bool
+
+    @property
+    def of_context(self) -> Bool[Tensor, "N"]:
+        """Which points are places of the context."""
+        return torch.arange(self.mask.shape[1], device=self.mask.device) < self.num_context
+
+
 @runtime_checkable
 class Law(Protocol):
     """What the tasks of a batch were drawn from."""
 
-    def __call__(
-        self,
-        x: Float[Tensor, "B N D"],
-        y_t: Float[Tensor, "B N 1"],
-        level: Float[Tensor, "B N"],
-        mask: Bool[Tensor, "B N"],
-        *,
-        num_context: int,
-        alone: bool,
-    ) -> Float[Tensor, "B N 1"]:
-        """E[y0 | y_t] at the targets; what it says of the context does not count.
-
-        Points that are not in `mask` were not seen. `alone`: a target sees the context and its own noisy value, and no other
-        target's.
-        """
+    def __call__(self, seen: Seen) -> Float[Tensor, "B N 1"]:
+        """E[y0 | y_t] at the targets; what it says of the context does not count."""
         ...
 
 
@@ -64,19 +72,8 @@ class GPLaw:
 
     gp: GP
 
-    def __call__(
-        self,
-        x: Float[Tensor, "B N D"],
-        y_t: Float[Tensor, "B N 1"],
-        level: Float[Tensor, "B N"],
-        mask: Bool[Tensor, "B N"],
-        *,
-        num_context: int,
-        alone: bool,
-    ) -> Float[Tensor, "B N 1"]:
-        mean = torch.zeros_like(level)
-        targets = given_context(mean, self.gp.covariance(x), y_t, level, mask, num_context)
-        return targets.expectation(y_t, level, mask, alone=alone)
+    def __call__(self, seen: Seen) -> Float[Tensor, "B N 1"]:
+        return given_context(torch.zeros_like(seen.level), self.gp.covariance(seen.x), seen).expectation(seen)
 
 
 @final
@@ -89,31 +86,21 @@ class StepLaw:
     before: float
     after: float
 
-    def __call__(
-        self,
-        x: Float[Tensor, "B N D"],
-        y_t: Float[Tensor, "B N 1"],
-        level: Float[Tensor, "B N"],
-        mask: Bool[Tensor, "B N"],
-        *,
-        num_context: int,
-        alone: bool,
-    ) -> Float[Tensor, "B N 1"]:
+    def __call__(self, seen: Seen) -> Float[Tensor, "B N 1"]:
         # How much likelier a noisy value is after the step than before it; 1e4 is as good as certain.
-        rise = alpha(level) * (self.after - self.before)
-        middle = alpha(level) * (self.after + self.before) / 2
-        evidence = (rise / sigma(level).square() * (y_t[..., 0] - middle)).clamp(-1e4, 1e4) * mask
-        of_context = torch.arange(x.shape[1], device=x.device) < num_context
-        place, order = x[..., 0].clamp(self.low, self.high).sort(dim=1)
-        seen = torch.where(of_context, evidence, 0.0) if alone else evidence
+        left, noise = alpha(seen.level), sigma(seen.level)
+        rise, middle = left * (self.after - self.before), left * (self.after + self.before) / 2
+        evidence = (rise / noise.square() * (seen.y_t[..., 0] - middle)).clamp(-1e4, 1e4) * seen.mask
+        place, order = seen.x[..., 0].clamp(self.low, self.high).sort(dim=1)
+        shared = torch.where(seen.of_context, evidence, 0.0) if seen.alone else evidence
         # Points cut the range into gaps; a step in a gap leaves all points from there on after it.
-        after = seen.gather(1, order).flip(1).cumsum(1).flip(1)
+        after = shared.gather(1, order).flip(1).cumsum(1).flip(1)
         log_likelihood = torch.cat([after, torch.zeros_like(after[:, :1])], dim=1)
         ends = place.new_tensor([self.low, self.high]).expand(len(place), 2)
         gaps = torch.cat([ends[:, :1], place, ends[:, 1:]], dim=1).diff(dim=1)
         weights = (gaps.log() + log_likelihood).softmax(dim=1)
-        risen = torch.empty_like(level).scatter_(1, order, weights.cumsum(1)[:, :-1].clamp(0, 1))
-        if alone:
+        risen = torch.empty_like(evidence).scatter_(1, order, weights.cumsum(1)[:, :-1].clamp(0, 1))
+        if seen.alone:
             risen = torch.sigmoid(risen.logit() + evidence)
         return (self.before + (self.after - self.before) * risen)[..., None]
 
@@ -129,28 +116,21 @@ class GaussianTargets:
     def std(self) -> Float[Tensor, "B M"]:
         return self.covariance.diagonal(dim1=-2, dim2=-1).clamp(min=0).sqrt()
 
-    def expectation(
-        self,
-        y_t: Float[Tensor, "B N 1"],
-        level: Float[Tensor, "B N"],
-        mask: Bool[Tensor, "B N"],
-        *,
-        alone: bool,
-    ) -> Float[Tensor, "B N 1"]:
+    def expectation(self, seen: Seen) -> Float[Tensor, "B N 1"]:
         """E[y0 | y_t] at the targets, which are the last points, and zero before them."""
-        num_context = level.shape[1] - self.mean.shape[1]
-        a, s = (part(level[:, num_context:]) for part in (alpha, sigma))
-        a = a * mask[:, num_context:]  # what is not seen has nothing left of the function
-        surprise = y_t[:, num_context:, 0] - a * self.mean
-        if alone:
+        targets = slice(seen.num_context, None)
+        a, s = (part(seen.level[:, targets]) for part in (alpha, sigma))
+        a = a * seen.mask[:, targets]  # what is not seen has nothing left of the function
+        surprise = seen.y_t[:, targets, 0] - a * self.mean
+        if seen.alone:
             variance = self.std.square()
             expected = self.mean + a * variance / (a.square() * variance + s.square()) * surprise
         else:
-            seen = a[..., :, None] * self.covariance * a[..., None, :] + torch.diag_embed(s.square())
-            root = _root_or_nan(seen)
+            noisy = a[..., :, None] * self.covariance * a[..., None, :] + torch.diag_embed(s.square())
+            root = _root_or_nan(noisy)
             weights = torch.cholesky_solve(surprise[..., None], root)
             expected = self.mean + (self.covariance @ (a[..., None] * weights))[..., 0]
-        return torch.nn.functional.pad(expected, (num_context, 0))[..., None]
+        return torch.nn.functional.pad(expected, (seen.num_context, 0))[..., None]
 
 
 def _root_or_nan(covariance: Float[Tensor, "B N N"]) -> Float[Tensor, "B N N"]:
@@ -159,25 +139,17 @@ def _root_or_nan(covariance: Float[Tensor, "B N N"]) -> Float[Tensor, "B N N"]:
     return root.masked_fill((failed > 0)[:, None, None], float("nan"))
 
 
-def given_context(
-    mean: Float[Tensor, "B N"],
-    covariance: Float[Tensor, "B N N"],
-    y_t: Float[Tensor, "B N 1"],
-    level: Float[Tensor, "B N"],
-    mask: Bool[Tensor, "B N"],
-    num_context: int,
-) -> GaussianTargets:
-    """The targets, given the first `num_context` values, each observed with the noise of its level."""
-    context, targets = slice(None, num_context), slice(num_context, None)
-    if not num_context:
+def given_context(mean: Float[Tensor, "B N"], covariance: Float[Tensor, "B N N"], seen: Seen) -> GaussianTargets:
+    """The targets, given the context's values, each observed with the noise of its level."""
+    context, targets = slice(None, seen.num_context), slice(seen.num_context, None)
+    if not seen.num_context:
         return GaussianTargets(mean, covariance)
-    real = mask[:, context]
+    real, level = seen.mask[:, context], seen.level[:, context]
     # An empty place becomes a variable of its own, seen at zero and related to nothing.
-    seen = covariance[:, context, context] * (real[:, :, None] & real[:, None, :])
-    seen = seen + torch.diag_embed(torch.where(real, ratio(level[:, context]).square(), 1.0))
-    root = _root_or_nan(seen)
+    noisy = covariance[:, context, context] * (real[:, :, None] & real[:, None, :])
+    root = _root_or_nan(noisy + torch.diag_embed(torch.where(real, ratio(level).square(), 1.0)))
     cross = covariance[:, context, targets] * real[:, :, None]
-    surprise = (y_t[:, context, 0] / alpha(level[:, context]) - mean[:, context]) * real
+    surprise = (seen.y_t[:, context, 0] / alpha(level) - mean[:, context]) * real
     solved = torch.linalg.solve_triangular(root, torch.cat([cross, surprise[..., None]], dim=-1), upper=False)
     half, rest = solved[..., :-1], solved[..., -1:]
     return GaussianTargets(

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from ndp.priors.law import Law, draw_with_law
+from ndp.priors.law import Law, Seen, draw_with_law
 from ndp.typing import Prior
 
 
@@ -44,11 +44,8 @@ class Batch:
     def expected(self, y_t: Float[Tensor, "B N P"], level: Float[Tensor, "B N"]) -> Float[Tensor, "B N P"]:
         """The expected values of the targets, given all values with noise, and what the tasks were drawn from."""
         if self.law is None:
-            raise ValueError(
-                "expected answers are for priors whose expectations are known: GPs, steps, and the universal prior; "
-                "without them a network learns from the functions themselves"
-            )
-        return self.law(self.x, y_t, level, self.mask, num_context=self.num_context, alone=self.alone)
+            raise ValueError("the expectations of these functions are not known")
+        return self.law(Seen(self.x, y_t, level, self.mask, self.num_context, self.alone))
 
     def rows(self, rows: slice) -> "Batch":
         """Some of the tasks."""

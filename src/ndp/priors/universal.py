@@ -6,7 +6,7 @@ used. All tasks of a batch go through the same operations on tensors of fixed sh
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, final
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 from ndp.diffusion.levels import CLEAN
 from ndp.priors.inputs import draw_inputs, push_outwards
 from ndp.priors.kernel_family import draw_kernels
-from ndp.priors.law import given_context
+from ndp.priors.law import Seen, given_context
 from ndp.priors.observation import draw_noise_sizes
 from ndp.priors.source import Batch, fill_by_ratio
 from ndp.scaling import centre_and_spread
@@ -68,12 +68,7 @@ class Universal:
         mask = possible & (known | (values[..., 0].abs() < FARTHEST_VALUE))
         x, values = (t.masked_fill(~mask[..., None], 0.0) for t in (x, values))
         law = UniversalLaw(
-            values,
-            mean=(functions.mean - centre[..., 0]) / spread[..., 0],
-            covariance=functions.covariance / spread.square(),
-            noise=torch.where(observed, noise, 0.0) / spread[..., 0],
-            gaussian=functions.gaussian,
-            possible=possible,
+            values, functions, torch.where(observed, noise, 0.0), centre[..., 0], spread[..., 0], possible
         )
         return Batch(x, values, mask, self.most_context, mask, alone=self.alone, of_function=of_function, law=law)
 
@@ -95,32 +90,27 @@ class UniversalLaw:
     by their values). It is the expectation given the context without added noise, for that has set the units.
     """
 
-    values: Float[Tensor, "B N 1"]
-    mean: Float[Tensor, "B N"]
-    covariance: Float[Tensor, "B N N"]
-    noise: Float[Tensor, "B N"]
-    gaussian: Bool[Tensor, "B"]
+    values: Float[Tensor, "B N 1"]  # in units of the context
+    functions: "Functions"
+    noise: Float[Tensor, "B N"]  # of every value, zero where it is the function's
+    centre: Float[Tensor, "B 1"]  # of the units of the context, and their size
+    spread: Float[Tensor, "B 1"]
     possible: Bool[Tensor, "B N"]  # points that a task has unless their values are too far away
 
-    def __call__(
-        self,
-        x: Float[Tensor, "B N D"],
-        y_t: Float[Tensor, "B N 1"],
-        level: Float[Tensor, "B N"],
-        mask: Bool[Tensor, "B N"],
-        *,
-        num_context: int,
-        alone: bool,
-    ) -> Float[Tensor, "B N 1"]:
-        covariance = self.covariance + torch.diag_embed(self.noise.square())
-        of_context = torch.arange(mask.shape[1], device=mask.device) < num_context
-        y_t, level = torch.where(of_context[:, None], self.values, y_t), torch.where(of_context, CLEAN, level)
-        targets = given_context(self.mean, covariance, y_t, level, mask, num_context)
-        expected = targets.expectation(y_t, level, mask, alone=alone)
+    def __call__(self, seen: Seen) -> Float[Tensor, "B N 1"]:
+        mean = (self.functions.mean - self.centre) / self.spread
+        covariance = self.functions.covariance + torch.diag_embed(self.noise.square())
+        seen = replace(
+            seen,
+            y_t=torch.where(seen.of_context[:, None], self.values, seen.y_t),
+            level=torch.where(seen.of_context, CLEAN, seen.level),
+        )
+        targets = given_context(mean, covariance / self.spread.square()[..., None], seen)
+        expected = targets.expectation(seen)
         near = targets.mean.abs() + SURE * targets.std < FARTHEST_VALUE
-        if not alone:
-            near = (near | ~self.possible[:, num_context:]).all(1, keepdim=True).expand_as(near)
-        known = torch.nn.functional.pad(near & self.gaussian[:, None], (num_context, 0))[..., None]
+        if not seen.alone:
+            near = (near | ~self.possible[:, seen.num_context :]).all(1, keepdim=True).expand_as(near)
+        known = torch.nn.functional.pad(near & self.functions.gaussian[:, None], (seen.num_context, 0))[..., None]
         return torch.where(known & (expected.abs() < FARTHEST_VALUE), expected, self.values)
 
 
