@@ -67,7 +67,7 @@ def test_the_averaged_gradient_is_that_of_the_union_batch(tmp_path: Path) -> Non
                 return made
 
             def batch(rank):
-                return next(TrainingInputs(make_sources(recipe, cpu), recipe, cpu, rank).chunk(0))
+                return TrainingInputs(make_sources(recipe, cpu), recipe, cpu, rank).chunk(0, 0)[0]
 
             def loss(of, inputs):
                 x, y0, level, eps, mask = inputs.tensors()

@@ -81,13 +81,15 @@ def test_an_unknown_prior_is_refused() -> None:
         make_prior("nothing", torch.device("cpu"))
 
 
-def test_training_can_start_from_a_trained_model() -> None:
-    model, trained = make_model(Recipe(prior="sawtooth")), ndp.load("se")
-    begin_with(model, "se")
+@pytest.mark.parametrize("name", ["se", "sawtooth"])
+def test_training_can_start_from_a_trained_model(name: str) -> None:
+    """Also from one that is not told the number of input dimensions (`sawtooth`): what it lacks starts at zero."""
+    model, trained = make_model(Recipe(prior="sawtooth")), ndp.load(name)
+    begin_with(model, name)
     assert isinstance(model, NDP)
     assert isinstance(trained, NDP)
-    weights = trained.network.state_dict()
-    assert all(torch.equal(value, weights[name]) for name, value in model.network.state_dict().items())
+    weights = {"dims_code": torch.zeros(128)} | trained.network.state_dict()
+    assert all(torch.equal(value, weights[key]) for key, value in model.network.state_dict().items())
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from ndp.run_folder import RunFolder
 from ndp.training import Half, Progress, _mean_loss, fit, schedule
 from ndp.training_inputs import CHUNK, TrainingInputs, seed_of
 
+CPU = torch.device("cpu")
 SMALL = {"width": 16, "heads": 2, "blocks": 1, "level_width": 8}
 
 
@@ -37,7 +39,7 @@ def cpu() -> Fabric:
 
 def weights_after(recipe: Recipe, folder: RunFolder | None = None, **options: object) -> dict[str, torch.Tensor]:
     model = make_model(recipe)
-    fit(model, make_sources(recipe, torch.device("cpu")), recipe, folder=folder, fabric=cpu(), **options)
+    fit(model, make_sources(recipe, CPU), recipe, folder=folder, fabric=cpu(), **options)
     return dict(model.network.state_dict())
 
 
@@ -54,13 +56,13 @@ def test_training_approaches_the_oracle() -> None:
     model = make_model(plan)
     fit(
         model,
-        make_sources(plan, torch.device("cpu")),
+        make_sources(plan, CPU),
         plan,
         fabric=cpu(),
         report=lambda progress: losses.append(progress.loss),
         report_every=50,
     )
-    inputs = next(TrainingInputs(make_sources(plan, torch.device("cpu")), plan, torch.device("cpu"), rank=7).chunk(0))
+    inputs = TrainingInputs(make_sources(plan, CPU), plan, CPU, rank=7).chunk(0, 0)[0]
     from ndp.diffusion.objective import denoising_loss
 
     tensors = [t.double() if t.is_floating_point() else t for t in inputs.tensors()]
@@ -72,9 +74,10 @@ def test_training_approaches_the_oracle() -> None:
     assert learned > 0.4 * (losses[0] - best), (losses, best)
 
 
-@pytest.mark.parametrize("cut", [7, CHUNK, CHUNK + 9])
+@pytest.mark.parametrize("cut", [7, 3 * CHUNK, 3 * CHUNK + 5])
 def test_a_run_that_was_cut_resumes_to_the_same_bits(cut: int, tmp_path: Path) -> None:
-    plan = recipe()
+    """Three kinds of tasks take turns, so that every third step is one of the same chunk."""
+    plan = recipe(steps=3 * CHUNK + 10)
     folder = RunFolder.create(tmp_path / "run", plan)
 
     class CutError(Exception):
@@ -86,7 +89,7 @@ def test_a_run_that_was_cut_resumes_to_the_same_bits(cut: int, tmp_path: Path) -
 
     with pytest.raises(CutError):
         weights_after(plan, folder, report=stop, report_every=1)
-    state = folder.load_state(torch.device("cpu"))
+    state = folder.load_state(CPU)
     assert state is not None
     assert state.step == cut
     assert_same(weights_after(folder.recipe(), folder), weights_after(plan))
@@ -112,7 +115,7 @@ def test_ctrl_c_in_the_middle_of_a_step_waits_for_its_end(tmp_path: Path, monkey
         patch.setattr(torch.optim.AdamW, "step", pressed)
         with pytest.raises(KeyboardInterrupt):
             weights_after(plan, folder)
-    state = folder.load_state(torch.device("cpu"))
+    state = folder.load_state(CPU)
     assert state is not None
     assert state.step == 11
     assert signal.getsignal(signal.SIGINT) is before
@@ -133,7 +136,7 @@ def test_a_step_that_fails_is_not_saved_half_done(tmp_path: Path, monkeypatch: p
         patch.setattr(torch.optim.AdamW, "step", fails)
         with pytest.raises(MemoryError):
             weights_after(plan, folder)
-    assert folder.load_state(torch.device("cpu")) is None
+    assert folder.load_state(CPU) is None
 
 
 def test_another_seed_is_another_run() -> None:
@@ -210,9 +213,25 @@ def test_ranks_chunks_and_seeds_have_seeds_of_their_own() -> None:
     assert len(seeds) == 125
 
 
+def test_sources_take_turns_a_step_each_wherever_a_run_goes_on() -> None:
+    """Momentum, which remembers twenty steps, has to hear all of them: of a few that follow each other none is outvoted."""
+    plan = recipe(dims=(1, 2), batch=2)
+    inputs = TrainingInputs(make_sources(plan, CPU), plan, CPU, rank=0)
+    last = 6 * CHUNK + 20  # of six sources, in their second chunks
+    whole = list(islice(inputs.after(0), last))
+    shapes = [one.x.shape for one in whole]
+    assert len(set(shapes[:6])) == 6
+    assert shapes == (shapes[:6] * last)[:last]
+    for start in (5, 6 * CHUNK - 1, 6 * CHUNK + 13):
+        for one, other in zip(inputs.after(start), whole[start:], strict=False):
+            assert all(torch.equal(a, b) for a, b in zip(one.tensors(), other.tensors(), strict=True))
+    values = {one.y0.sum().item() for one in whole}
+    assert len(values) == last, "no two steps see the same functions"
+
+
 def test_without_context_all_points_share_the_level_as_in_the_paper() -> None:
     plan = recipe(use_context=False, schedule=500, prediction="eps", error="l1")
-    inputs = next(TrainingInputs(make_sources(plan, torch.device("cpu")), plan, torch.device("cpu"), rank=0).chunk(0))
+    inputs = TrainingInputs(make_sources(plan, CPU), plan, CPU, rank=0).chunk(0, 0)[0]
     assert inputs.num_context == 0
     assert inputs.mask.all()
     assert (inputs.level == inputs.level[:, :1]).all()
@@ -243,7 +262,7 @@ def test_a_damaged_state_is_told_plainly(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "run", recipe())
     (folder.path / "state.safetensors").write_bytes(b"not a state")
     with pytest.raises(ValueError, match="is damaged and cannot be resumed"):
-        folder.load_state(torch.device("cpu"))
+        folder.load_state(CPU)
 
 
 @pytest.mark.parametrize("half", Half)
@@ -251,7 +270,7 @@ def test_half_precision_learns_the_same(half: Half) -> None:
     plan = recipe(steps=12)
     expected = weights_after(plan)
     model = make_model(plan)
-    fit(model, make_sources(plan, torch.device("cpu")), plan, fabric=cpu(), half=half)
+    fit(model, make_sources(plan, CPU), plan, fabric=cpu(), half=half)
     found = model.network.state_dict()
     assert any(not torch.equal(found[name], value) for name, value in expected.items())
     for name, value in expected.items():
@@ -289,14 +308,14 @@ def test_a_captured_step_on_the_gpu_does_what_the_plain_step_does() -> None:
 
 
 def test_a_joint_model_that_was_cut_resumes_to_the_same_bits(tmp_path: Path) -> None:
-    """Chunks of targets alone and together alternate; the cut is in the second."""
-    plan = recipe(model="joint", prior="minima", steps=CHUNK + 12, batch=2, network=SMALL | {"scouts": 4})
+    """Targets alone and together alternate; the cut is in the second chunk of each."""
+    plan = recipe(model="joint", prior="minima", steps=2 * CHUNK + 12, batch=2, network=SMALL | {"scouts": 4})
 
     class CutError(Exception):
         pass
 
     def stop(progress: Progress) -> None:
-        if progress.step >= CHUNK + 5:
+        if progress.step >= 2 * CHUNK + 5:
             raise CutError
 
     folder = RunFolder.create(tmp_path / "run", plan)

@@ -175,8 +175,10 @@ def begin_with(model: NDP | JointNDP | NeuralProcess, name: str) -> None:
     trained = load(name)
     if isinstance(trained, GP) or type(trained) is not type(model) or not isinstance(trained.network, nn.Module):
         raise ValueError(f"training cannot start from {name}: it is not a trained model of this kind")
-    mine, theirs = model.network, trained.network.state_dict()
+    mine = model.network
     assert isinstance(mine, nn.Module)
+    # What is new in a network and starts at zero changes nothing until it has learned to.
+    theirs = {key: w for key, w in mine.state_dict().items() if not w.any()} | trained.network.state_dict()
     if {key: value.shape for key, value in mine.state_dict().items()} != {k: v.shape for k, v in theirs.items()}:
         raise ValueError(f"training cannot start from {name}: its network has other settings than the recipe's")
     mine.load_state_dict(theirs)
@@ -200,7 +202,7 @@ def make_ndp(recipe: Recipe) -> NDP:
         scaling, dims, num_outputs, noise_floor = spec.scaling, tuple(sorted(set(recipe.dims))), 1, spec.noise_floor
         if recipe.prior == UNIVERSAL:  # what lies between the numbers that it is trained at is its too
             dims = tuple(range(min(dims), max(dims) + 1))
-        options = dict(spec.network)
+        options = {"counts_dims": True} | spec.network
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         network = make_network(num_outputs=num_outputs, **(options | recipe.network))

@@ -31,6 +31,7 @@ PAPER_SETTINGS: dict[str, Any] = {
         "inputs": "raw",
         "context": "full",
         "counts_neighbours": False,
+        "counts_dims": False,
         "blocks": 4,
     },
     "prediction": "eps",

@@ -1,6 +1,6 @@
 """fit(): one visible loop from functions to weights.
 
-Everything that is drawn is a function of (seed, rank, number of the chunk of steps), so that a run that was cut at any moment
+Everything that is drawn is a function of seed, rank and number of the step, so that a run that was cut at any moment
 resumes exactly, and every rank of a distributed run sees functions of its own.
 """
 
@@ -31,7 +31,7 @@ from ndp.priors.source import Source
 from ndp.process import NDP
 from ndp.recipes import Optimiser, Recipe
 from ndp.run_folder import RunFolder, TrainingState
-from ndp.training_inputs import CHUNK, TrainingInputs
+from ndp.training_inputs import TrainingInputs
 
 
 class Half(StrEnum):
@@ -147,32 +147,30 @@ def fit(
     whole = True  # whether no step is half taken
     try:
         with _interrupts_between_steps() as interrupted, half(device) if half else nullcontext():
-            while step < recipe.steps and not spent() > time_limit:
-                chunk, skip = divmod(step, CHUNK)
-                for inputs in draw.chunk(chunk, skip):
-                    if step >= recipe.steps:
-                        break
-                    done = max(step / recipe.steps, spent() / time_limit)
-                    learning_rate = schedule(recipe, step, done)
-                    whole = False
-                    losses.append(update(inputs, learning_rate, step).clone())
-                    step += 1
-                    whole = True
-                    score = None
-                    if validate is not None and (step % validate_every == 0 or step == recipe.steps):
-                        score = _score(validate, raw, average)
-                    if step % report_every == 0 or step == recipe.steps or score is not None:
-                        loss = _mean_loss(torch.stack(losses), through_half=half is not None)
-                        losses.clear()
-                        if not math.isfinite(loss):
-                            raise FloatingPointError(
-                                f"the loss became {loss} before step {step}; a lower learning rate may help"
-                            )
-                        report(Progress(step, loss, learning_rate, spent(), score))
-                    if folder is not None and fabric.is_global_zero and step % save_every == 0:
-                        folder.save_state(_state(step, spent(), raw, optimizer, average))
-                    if interrupted():
-                        raise KeyboardInterrupt
+            for inputs in draw.after(start):
+                if step >= recipe.steps or spent() > time_limit:
+                    break
+                done = max(step / recipe.steps, spent() / time_limit)
+                learning_rate = schedule(recipe, step, done)
+                whole = False
+                losses.append(update(inputs, learning_rate, step).clone())
+                step += 1
+                whole = True
+                score = None
+                if validate is not None and (step % validate_every == 0 or step == recipe.steps):
+                    score = _score(validate, raw, average)
+                if step % report_every == 0 or step == recipe.steps or score is not None:
+                    loss = _mean_loss(torch.stack(losses), through_half=half is not None)
+                    losses.clear()
+                    if not math.isfinite(loss):
+                        raise FloatingPointError(
+                            f"the loss became {loss} before step {step}; a lower learning rate may help"
+                        )
+                    report(Progress(step, loss, learning_rate, spent(), score))
+                if folder is not None and fabric.is_global_zero and step % save_every == 0:
+                    folder.save_state(_state(step, spent(), raw, optimizer, average))
+                if interrupted():
+                    raise KeyboardInterrupt
     finally:
         if folder is not None and fabric.is_global_zero and step > start and whole:
             folder.save_state(_state(step, spent(), raw, optimizer, average))
@@ -251,7 +249,7 @@ def _score(validate: Callable[[Any], float], network: nn.Module, average: list[T
 
 
 def _measure(draw: TrainingInputs, update: Update, recipe: Recipe, step: int) -> Speed:
-    """Time a few chunks with a learning rate of zero; only speed is learned from them."""
+    """Time some steps of a few sources with a learning rate of zero; only speed is learned from them."""
 
     def synchronised() -> float:
         if torch.cuda.is_available():
@@ -259,9 +257,10 @@ def _measure(draw: TrainingInputs, update: Update, recipe: Recipe, step: int) ->
         return time.perf_counter()
 
     drawing, total, count = 0.0, 0.0, 0
-    for number in range(10**9, 10**9 + (6 if torch.cuda.is_available() else 1)):
+    few = 6 if torch.cuda.is_available() else 1
+    for source in range(0, len(draw.sources), math.ceil(len(draw.sources) / few)):
         begin = synchronised()
-        inputs = list(draw.chunk(number))
+        inputs = draw.chunk(source, 10**9)
         drawn = synchronised()
         for one in inputs:
             update(one, 0.0, step)

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from itertools import count
 from operator import itemgetter
 
 import torch
@@ -13,21 +14,37 @@ from ndp.optimiser_step import StepInputs
 from ndp.priors.source import Source
 from ndp.recipes import JOINT_MODEL, Recipe
 
-CHUNK = 32  # steps whose functions are drawn together: one large batched Cholesky instead of many small ones
+# Turns of a source whose functions are drawn together: one large batched Cholesky instead of many small ones.
+CHUNK = 32
 
 
 class TrainingInputs:
-    """The inputs of every step, drawn a chunk of steps at a time."""
+    """The inputs of every step. Sources take turns, a step each, and each of them draws the tasks of many turns together.
+
+    Muon's moves do not shrink with the gradient: were many steps of one source to follow each other, a source that disagrees
+    with the others would be outvoted by them, however large its loss. So close together, momentum adds up what all of them say.
+    """
 
     def __init__(self, sources: list[Source], recipe: Recipe, device: torch.device, rank: int) -> None:
-        self._sources, self._recipe, self._rank = sources, recipe, rank
+        self.sources, self._recipe, self._rank = sources, recipe, rank
         self._generator = torch.Generator(device)
         self._schedule = cosine(recipe.schedule) if recipe.schedule else None
 
-    def chunk(self, number: int, skip: int = 0) -> Iterator[StepInputs]:
+    def after(self, step: int) -> Iterator[StepInputs]:
+        """The inputs of all steps to come."""
+        drawn: dict[int, list[StepInputs]] = {}
+        for number in count(step):
+            turn, source = divmod(number, len(self.sources))
+            chunk, index = divmod(turn, CHUNK)
+            if index == 0 or source not in drawn:
+                drawn[source] = self.chunk(source, chunk)
+            yield drawn[source][index]
+
+    def chunk(self, source: int, number: int) -> list[StepInputs]:
+        """Many turns of a source."""
         recipe, generator = self._recipe, self._generator
-        generator.manual_seed(seed_of(recipe.seed, self._rank, number))
-        batch = self._sources[number % len(self._sources)].draw(CHUNK * recipe.batch, generator=generator)
+        generator.manual_seed(seed_of(recipe.seed, self._rank, number * len(self.sources) + source))
+        batch = self.sources[source].draw(CHUNK * recipe.batch, generator=generator)
         if not recipe.use_context:
             batch = batch.without_context()
         x, y, num_context = batch.x, batch.y, batch.num_context
@@ -54,10 +71,8 @@ class TrainingInputs:
             level = values[2].double()
             y_t = alpha(level)[..., None] * y + sigma(level)[..., None] * eps
             answer = batch.expected(y_t, level).float()
-        everything = StepInputs(*values, batch.mask_if_needed, num_context, batch.alone, batch.of_function, answer)
-        for index in range(skip, CHUNK):
-            rows = slice(index * recipe.batch, (index + 1) * recipe.batch)
-            yield everything.map(itemgetter(rows))
+        every = StepInputs(*values, batch.mask_if_needed, num_context, batch.alone, batch.of_function, answer)
+        return [every.map(itemgetter(slice(start, start + recipe.batch))) for start in range(0, len(x), recipe.batch)]
 
 
 def seed_of(seed: int, rank: int, chunk: int) -> int:

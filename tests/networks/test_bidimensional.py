@@ -36,9 +36,11 @@ def network(
         attention=attention,
         inputs=inputs,
         context=context,
+        counts_dims=True,
         level_width=8,
     ).double()
-    torch.nn.init.normal_(made.out.weight)
+    for starts_at_zero in (made.out.weight, made.dims_code):
+        torch.nn.init.normal_(starts_at_zero)
     return made.requires_grad_(False)
 
 
@@ -191,6 +193,19 @@ def test_a_separate_context_does_not_see_targets_and_targets_see_it() -> None:
     moved = y_t.clone()
     moved[:, 0] += 1.0
     assert ((net(x, moved, level, num_context=3) - base)[:, 3:].abs() > 1e-7).all()
+
+
+def test_the_number_of_dimensions_is_told() -> None:
+    """At one dimension nothing is added. At more, a code that is not zero matters, and one that is makes no difference."""
+    net = network(PointAttention.SUMMED, Inputs.ROTARY)
+    plain = BiDimensionalAttention(**{**net.config, "counts_dims": False}).double()
+    plain.load_state_dict({name: value for name, value in net.state_dict().items() if name != "dims_code"})
+    x, y_t, level, mask = random_points(7, 6, 1)
+    torch.testing.assert_close(net(x, y_t, level, mask), plain(x, y_t, level, mask), rtol=0, atol=0)
+    x, y_t, level, mask = random_points(7, 6, 3)
+    assert (net(x, y_t, level, mask) - plain(x, y_t, level, mask))[mask].abs().max() > 0.01
+    net.dims_code.zero_()
+    torch.testing.assert_close(net(x, y_t, level, mask), plain(x, y_t, level, mask), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("attention", list(PointAttention))

@@ -56,10 +56,7 @@ def covariance_error(model: NDPModel, gp: GP, x: Tensor, y: Tensor, new: Tensor)
     ).item()
 
 
-SHORT = pytest.mark.xfail(reason="0.20 at D = 3, where posteriors are narrowest (docs/optimise.md)", strict=True)
-
-
-@pytest.mark.parametrize("dim", [pytest.param(3, marks=SHORT), 6])
+@pytest.mark.parametrize("dim", [3, 6])
 def test_the_fixed_model_that_ships_has_the_exact_covariance(dim: int) -> None:
     gp = optimisation_gp()
     generator = torch.Generator().manual_seed(dim)

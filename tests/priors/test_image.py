@@ -114,10 +114,10 @@ def test_known_points_are_clean_and_do_not_count(tmp_path: Path) -> None:
     small = {"width": 16, "heads": 2, "blocks": 1, "level_width": 8}
     recipe = Recipe.from_dict({"prior": "mnist", "data_dir": folder, "batch": 2, "network": small})
     drawing = TrainingInputs(make_sources(recipe, CPU), recipe, CPU, rank=0)
-    inputs = list(drawing.chunk(0))[:12]
+    inputs = drawing.chunk(0, 0)[:12]
     assert inputs[0].mask is None
     assert inputs[0].num_context == 0
-    assert next(drawing.chunk(3)).x.shape[1] == 28 * 28 // 4, "every fourth chunk is of fewer places, anywhere"
+    assert drawing.chunk(3, 0)[0].x.shape[1] == 28 * 28 // 4, "every fourth step is of fewer places, anywhere"
     clean = torch.stack([one.level == CLEAN for one in inputs])
     assert clean.any()
     assert not clean.all()
@@ -129,7 +129,7 @@ def test_known_points_are_clean_and_do_not_count(tmp_path: Path) -> None:
     assert 0.3 < checked(make_model(recipe).network) < 3
     paper = Recipe.from_dict({"prior": "mnist", "data_dir": folder, "batch": 2, "model": "ndp-paper"})
     (source,) = make_sources(paper, CPU)
-    step = next(TrainingInputs([source], paper, CPU, rank=0).chunk(0))
+    step = TrainingInputs([source], paper, CPU, rank=0).chunk(0, 0)[0]
     assert step.mask is None
     assert (step.level == step.level[:, :1]).all(), "all pixels share the level, as in the paper"
     assert make_model(paper).network.config["ordered_dims"] == 2

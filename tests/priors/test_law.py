@@ -108,7 +108,7 @@ def test_training_learns_them_when_told_to() -> None:
     for prior in ("se", "step", "universal"):
         settings = {"prior": prior, "batch": 2, "most_context": 5, "targets": 4}
         drawn, expected = (
-            next(TrainingInputs(make_sources(recipe, CPU), recipe, CPU, rank=0).chunk(0))
+            TrainingInputs(make_sources(recipe, CPU), recipe, CPU, rank=0).chunk(0, 0)[0]
             for recipe in (Recipe.from_dict(settings | {"expected": choice}) for choice in (False, True))
         )
         assert torch.equal(drawn.y0, expected.y0)

@@ -3,6 +3,7 @@
 Equivariant to the order of points, invariant to the order of input dimensions, and its weights know the number of neither.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,6 +27,8 @@ from ndp.networks.embedding import (
     widths_of_crowding,
     without_masked,
 )
+
+DIMS_SCALE = 5.0  # of the number of input dimensions, so that what it tells is learned as fast as the rest
 
 
 class Inputs(StrEnum):
@@ -71,6 +74,8 @@ class BiDimensionalAttention(nn.Module):
     The defaults are the library's. The paper's network is `attention="per_dimension", inputs="raw", context="full",
     counts_neighbours=False`; for images, where the order of coordinates matters, it has one token a point that holds all
     of them, and no attention over dimensions: `ordered_dims=2`. The number of input dimensions is then fixed.
+    A network that `counts_dims` is told how many input dimensions there are, and need not guess it from how far apart points
+    lie; a number that it was not trained at is one more point of a line.
     A network that `tells_noise` has two kinds of targets, observations and, marked by a learned code, values of the function
     behind them; its context is observations.
     """
@@ -91,6 +96,7 @@ class BiDimensionalAttention(nn.Module):
         counts_neighbours: bool = True,
         ordered_dims: int = 0,
         tells_noise: bool = False,
+        counts_dims: bool = False,
         level_width: int = 128,
     ) -> None:
         super().__init__()
@@ -111,6 +117,7 @@ class BiDimensionalAttention(nn.Module):
             "counts_neighbours": counts_neighbours,
             "ordered_dims": ordered_dims,
             "tells_noise": tells_noise,
+            "counts_dims": counts_dims,
             "level_width": level_width,
         }
         self.num_outputs = num_outputs
@@ -124,6 +131,7 @@ class BiDimensionalAttention(nn.Module):
         self.counts_neighbours = counts_neighbours
         self.function_code = nn.Parameter(torch.randn(width)) if tells_noise else None
         self.embed_level = LevelEmbedding(level_width)
+        self.dims_code = nn.Parameter(torch.zeros(level_width)) if counts_dims else None
         self.blocks = BiDimensionalBlocks(
             blocks,
             width,
@@ -244,6 +252,8 @@ class BiDimensionalAttention(nn.Module):
                 raise ValueError("this network does not tell functions from observations")
             s = s + (marked[..., None, None] * self.function_code).to(s.dtype)
         levels = self.embed_level(level)
+        if self.dims_code is not None:
+            levels = levels + DIMS_SCALE * math.log(x.shape[-1]) * self.dims_code
         total, left = self.blocks(s, levels, crowd, rotation, mask, separate=separate, memories=memories, alone=alone)
         return self.out(self.head(total.mean(dim=2))), left
 
