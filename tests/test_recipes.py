@@ -41,6 +41,8 @@ def test_a_recipe_survives_json() -> None:
         ({"prior": "se", "optimiser": "adam"}, "optimiser is one of muon, adamw, not 'adam'"),
         ({"prior": "se", "steps": 0}, "steps must be at least 1"),
         ({"prior": "se", "dims": [0]}, "dims must be whole numbers"),
+        ({"prior": "se", "level_law": [1.0]}, "level_law is the mean and the standard deviation"),
+        ({"prior": "se", "level_law": [0.0, 0.0]}, "level_law is the mean and the standard deviation"),
         ({"prior": "se", "error": "l3"}, "error is one of l1, l2, not 'l3'"),
         ({"prior": "universal", "model": "gnp"}, "the universal prior is for an NDP that sees a context"),
         ({"prior": "universal", "model": "ndp-paper"}, "the universal prior is for an NDP that sees a context"),

@@ -198,6 +198,10 @@ class Recipe:
         for name in ("dims", "level_law"):
             if name in made:
                 made[name] = tuple(made[name])
+        if len(law := made.get("level_law", LEVEL_LAW)) != 2 or not law[1] > 0:
+            raise ValueError(
+                f"level_law is the mean and the standard deviation (above 0) of log(sigma / alpha), not {list(law)}"
+            )
         for name, kind in (("prediction", Prediction), ("error", Error), ("optimiser", Optimiser)):
             if name in made:
                 made[name] = _one_of(kind, name, made[name])
