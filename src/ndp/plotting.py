@@ -114,18 +114,43 @@ def plot_coloured_draws(
 
 
 def plot_fan(
-    ax: "Axes", x: np.ndarray, quantiles: np.ndarray, probabilities: Sequence[float], *, colour: str = BLUE
+    ax: "Axes",
+    x: np.ndarray,
+    quantiles: np.ndarray,
+    probabilities: Sequence[float],
+    *,
+    colour: str = BLUE,
+    of: str = "draws",
 ) -> None:
-    """Quantiles [Q M] at inputs [M] as nested bands, darker towards the median; `probabilities` [Q] rise symmetrically."""
+    """Quantiles [Q M] at inputs [M] as nested bands, darker towards the median; `probabilities` [Q] rise symmetrically.
+
+    `of` is what they are quantiles of, for the legend.
+    """
     order = np.argsort(x)
     pairs = len(probabilities) // 2
     for index in range(pairs):
         inside = probabilities[-1 - index] - probabilities[index]
         low, high = quantiles[index, order], quantiles[-1 - index, order]
-        ax.fill_between(x[order], low, high, color=colour, alpha=0.18, linewidth=0, label=f"{inside:.0%} of draws")
+        ax.fill_between(x[order], low, high, color=colour, alpha=0.18, linewidth=0, label=f"{inside:.0%} of {of}")
     if len(probabilities) % 2:
         ax.plot(x[order], quantiles[pairs, order], color=colour, linewidth=1.8, label="median")
     ax.margins(x=0)
+
+
+def plot_regression(
+    ax: "Axes",
+    x: np.ndarray,
+    *,
+    draws: np.ndarray,
+    quantiles: np.ndarray,
+    probabilities: Sequence[float],
+    observations: tuple[np.ndarray, np.ndarray],
+    colour: str = BLUE,
+) -> None:
+    """Draws [S M] of the function over bands of a new observation, quantiles [Q M], at inputs [M]; and all observations."""
+    plot_fan(ax, x, quantiles, probabilities, colour=colour, of="new observations")
+    plot_draws(ax, x, draws, colour=GREY)
+    plot_context(ax, *observations, size=3.5)
 
 
 def plot_marginal(
@@ -138,7 +163,9 @@ def plot_marginal(
     ax.set_xlim(left=0)
 
 
-def plot_context(ax: "Axes", x: np.ndarray, y: np.ndarray, *, noise: np.ndarray | None = None) -> None:
+def plot_context(
+    ax: "Axes", x: np.ndarray, y: np.ndarray, *, noise: np.ndarray | None = None, size: float = 6.0
+) -> None:
     """Observations, with bars of two standard deviations of their noise where it is known."""
     if not len(x):
         return
@@ -148,9 +175,9 @@ def plot_context(ax: "Axes", x: np.ndarray, y: np.ndarray, *, noise: np.ndarray 
         yerr=None if noise is None else 2 * noise,
         fmt="o",
         color=BLACK,
-        markersize=6,
+        markersize=size,
         markeredgecolor="white",
-        markeredgewidth=0.9,
+        markeredgewidth=0.15 * size,
         capsize=2,
         zorder=5,
         label="observations",

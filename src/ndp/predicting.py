@@ -8,7 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from ndp.files import whole_file
-from ndp.plotting import BLUE, GREY, check_ending, label_once, new_grid, plot_context, plot_draws, plot_fan, save_figure
+from ndp.plotting import (
+    BLUE,
+    check_ending,
+    label_once,
+    new_grid,
+    plot_context,
+    plot_draws,
+    plot_regression,
+    save_figure,
+)
 from ndp.sklearn import NDPRegressor
 from ndp.tables import TableError, read_cells
 
@@ -139,15 +148,17 @@ def _picture(
     for index, (ax, name) in enumerate(zip(axes.flat, inputs, strict=False)):
         grid = np.linspace(x[:, index].min(), x[:, index].max(), GRID)
         if len(inputs) == 1:
-            quantiles = regressor.predict(grid[:, None], return_quantiles=QUANTILES)[1]
-            plot_fan(ax, grid, quantiles.T, QUANTILES, colour=BLUE)
-            plot_draws(ax, grid, regressor.sample_y(grid[:, None], DRAWS, seed, noisy=False).T, colour=GREY)
+            plot_regression(
+                ax,
+                grid,
+                draws=regressor.sample_y(grid[:, None], DRAWS, seed, noisy=False).T,
+                quantiles=regressor.predict(grid[:, None], return_quantiles=QUANTILES)[1].T,
+                probabilities=QUANTILES,
+                observations=(x[:, 0], y),
+            )
         else:
             plot_draws(ax, grid, partial_dependence(regressor, x, index, grid, seed), colour=BLUE)
-        plot_context(ax, x[:, index], y)
-        for line in ax.lines:
-            if line.get_marker() == "o":
-                line.set(markersize=3, alpha=0.5)
+            plot_context(ax, x[:, index], y, size=3.0)
         ax.set_xlabel(name)
     axes[0, 0].set_ylabel(target)
     for ax in list(axes.flat)[len(inputs) :]:

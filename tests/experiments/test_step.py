@@ -97,6 +97,17 @@ def test_a_gp_is_fitted_to_its_lengthscale() -> None:
     assert gp.noise == pytest.approx(0.05, rel=0.35)
 
 
+def test_a_fit_from_several_noises_is_the_best_of_them() -> None:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.linspace(-2, 2, 40, dtype=torch.float64)[:, None]
+    y = torch.randn(40, dtype=torch.float64, generator=generator)  # nothing but noise
+    kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.MaternKernel(2.5))
+    fits = {noises: fit_gp(kernel, x, y, steps=100, noises=noises) for noises in ((1e-3,), (0.5,), (1e-3, 0.5))}
+    evidence = {noises: float(gp.condition(x[:0], y[:0]).log_prob(x, y)) for noises, gp in fits.items()}
+    assert evidence[(0.5,)] > evidence[(1e-3,)] + 1
+    assert evidence[(1e-3, 0.5)] == evidence[(0.5,)]
+
+
 def test_the_picture_and_the_tables_say_what_was_measured() -> None:
     sizes = Sizes(
         40, 12, (0, 3), contexts=5, draws_at_zero=20, draws_in_company=20, company=3, repaint_draws=0, repaint_levels=0

@@ -89,9 +89,10 @@ def test_a_batch_is_a_function_of_its_generator() -> None:
 
 def test_functions_have_about_unit_variance_and_noise_every_size_it_should() -> None:
     x = torch.randn(3000, 4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    f = draw_functions(x, torch.Generator().manual_seed(2)).values
+    of_any_kind = torch.zeros(3000, 1, dtype=torch.bool)
+    f = draw_functions(x, of_any_kind, torch.Generator().manual_seed(2)).values
     assert 0.7 < f.std() < 1.6
-    noise = draw_noise_sizes(x, torch.Generator().manual_seed(3))
+    noise = draw_noise_sizes(x, of_any_kind, torch.Generator().manual_seed(3))
     size = noise.median(dim=1).values
     assert 0.02 < (size == 0).double().mean() < 0.08
     quantiles = size.quantile(torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64))
@@ -99,3 +100,22 @@ def test_functions_have_about_unit_variance_and_noise_every_size_it_should() -> 
     assert 0.05 < quantiles[1] < 0.2
     assert quantiles[2] > 0.3
     assert (noise.amax(1) / size)[size > 0].max() > 10  # heavy tails
+
+
+def test_plain_tasks_are_gaussian_processes_with_normal_noise_of_one_size_and_so_are_a_share_of_all() -> None:
+    x = torch.randn(2000, 6, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    plain = torch.arange(2000)[:, None] % 2 == 0
+    functions = draw_functions(x, plain, torch.Generator().manual_seed(2))
+    noise = draw_noise_sizes(x, plain, torch.Generator().manual_seed(3))
+    assert (functions.mean[plain[:, 0]] == 0).all()  # no jumps
+    assert functions.gaussian[plain[:, 0]].double().mean() > 0.85  # but for linear ones that leave the range
+    assert functions.gaussian[~plain[:, 0]].double().mean() < 0.65  # a third is warped
+    even = (noise.amax(1) - noise.amin(1)) <= 1e-12 * noise.amax(1)
+    assert even[plain[:, 0]].all()
+    assert 0.35 < even[~plain[:, 0]].double().mean() < 0.55
+    # Values of plain functions at one place are draws of N(0, variance): whitened by it, they have the normal's kurtosis.
+    whitened = (functions.values / functions.covariance.diagonal(dim1=-2, dim2=-1).sqrt())[
+        functions.gaussian & plain[:, 0], 0
+    ]
+    assert whitened.var() == pytest.approx(1, abs=0.15)
+    assert (whitened**4).mean() == pytest.approx(3, abs=0.9)

@@ -3,18 +3,21 @@
 import math
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 LEAST_NOISE, MOST_NOISE = 0.001, 1.0  # in units of the function's standard deviation
 
 
-def draw_noise_sizes(x: Float[Tensor, "B N D"], generator: torch.Generator) -> Float[Tensor, "B N"]:
+def draw_noise_sizes(
+    x: Float[Tensor, "B N D"], plain: Bool[Tensor, "B 1"], generator: torch.Generator
+) -> Float[Tensor, "B N"]:
     """Standard deviation of the normal noise of every observation.
 
     Its size is log-uniform over three orders of magnitude, in half of the tasks over the largest one, as in most tables (and
-    zero in one task of twenty); in a third of the tasks it changes by up to a factor of ten along a random direction; in a
-    third the noise follows Student's law with 2.2 to 12 degrees of freedom: it is normal, of a size of its own at every point.
+    zero in one task of twenty). In a third of those that are not `plain` it changes by up to a factor of ten along a random
+    direction; in a third the noise follows Student's law with 2.2 to 12 degrees of freedom: it is normal, of a size of its own
+    at every point.
     """
     tasks, points, dim = x.shape
 
@@ -26,10 +29,10 @@ def draw_noise_sizes(x: Float[Tensor, "B N D"], generator: torch.Generator) -> F
     size = torch.where(uniform(tasks, 1) < 0.05, 0.0, size)
     direction = torch.nn.functional.normalize(uniform(tasks, dim, 1) - 0.5, dim=1)
     along = (x @ direction)[..., 0]
-    swing = torch.where(uniform(tasks, 1) < 0.33, math.log(10) / 2 * uniform(tasks, 1), 0.0)
+    swing = torch.where((uniform(tasks, 1) < 0.33) & ~plain, math.log(10) / 2 * uniform(tasks, 1), 0.0)
     wave = torch.sin((0.5 + 2.5 * uniform(tasks, 1)) * along + 2 * math.pi * uniform(tasks, 1))
     freedom = 2.2 * (12 / 2.2) ** uniform(tasks, 1)
-    heavy = uniform(tasks, 1) < 0.33
+    heavy = (uniform(tasks, 1) < 0.33) & ~plain
     # A chi-squared variable over its degrees of freedom: what Student's t divides a normal's variance by.
     shape = (freedom / 2).expand(-1, points).contiguous()
     divisor = torch._standard_gamma(shape, generator=generator).clamp(min=1e-12) / shape

@@ -26,6 +26,9 @@ Uniform: TypeAlias = Callable[..., Tensor]  # a shape to uniform numbers
 # Targets farther from the context than this, in its standard deviations, are not learned from: with two or three observations
 # that happen to agree there is no end to how far, and a squared error would see nothing else.
 FARTHEST_INPUT, FARTHEST_VALUE = 10.0, 8.0
+# Share of tasks that are a Gaussian process with one kernel and normal noise of one size, as most people think of their data
+# first. By chance alone one task of nine is, and a network that sees no more of them takes all noise for heavy-tailed.
+PLAIN = 1 / 3
 EXTRAPOLATED = 0.25  # share of tasks whose targets reach beyond the context
 JUMPS = 3
 HIGHEST = 10.0  # of a function before jumps and warps; its highest values are cut off
@@ -50,8 +53,9 @@ class Universal:
         points = self.most_context + self.targets
         x = draw_inputs(tasks, points, self.dim, generator)
         x = push_outwards(x, self.most_context, EXTRAPOLATED, generator)
-        functions = draw_functions(x, generator)
-        f, noise = functions.values, draw_noise_sizes(x, generator)
+        plain = torch.rand(tasks, 1, generator=generator, device=x.device) < PLAIN
+        functions = draw_functions(x, plain, generator)
+        f, noise = functions.values, draw_noise_sizes(x, plain, generator)
         y = f + noise * torch.randn(noise.shape, generator=generator, dtype=x.dtype, device=x.device)
         of_function = torch.rand(tasks, generator=generator, device=x.device) < 0.5
         known = torch.arange(points, device=x.device) < self.most_context
@@ -124,8 +128,8 @@ class Functions:
     gaussian: Bool[Tensor, "B"]
 
 
-def draw_functions(x: Float[Tensor, "B N D"], generator: torch.Generator) -> Functions:
-    """A fresh function a task, of about unit variance."""
+def draw_functions(x: Float[Tensor, "B N D"], plain: Bool[Tensor, "B 1"], generator: torch.Generator) -> Functions:
+    """A fresh function a task, of about unit variance; a `plain` one has one kernel, no jumps and no warp."""
     tasks, points, dim = x.shape
 
     def uniform(*shape: int) -> Tensor:
@@ -137,7 +141,7 @@ def draw_functions(x: Float[Tensor, "B N D"], generator: torch.Generator) -> Fun
         draw_kernels(tasks, dim, relevant & (uniform(tasks, dim) < share), generator).covariance(x)
         for share in (torch.ones_like(x[:, 0, :1]), torch.where(uniform(tasks, 1) < 0.5, 1.0, 0.4))
     ]
-    kind = uniform(tasks, 1)
+    kind = torch.where(plain, 1.0, uniform(tasks, 1))
     added = kind < 0.35
     changed = (kind >= 0.35) & (kind < 0.45)
     multiplied = (kind >= 0.45) & (kind < 0.6)
@@ -157,8 +161,8 @@ def draw_functions(x: Float[Tensor, "B N D"], generator: torch.Generator) -> Fun
     root, failed = torch.linalg.cholesky_ex(covariance)
     noise = torch.randn(tasks, points, 1, generator=generator, dtype=x.dtype, device=x.device)
     smooth = (root @ noise)[..., 0].nan_to_num(0.0).clamp(-HIGHEST, HIGHEST)
-    jumps, only = _draw_jumps(x, uniform)
-    f, warped = _warp(torch.where(only, jumps, smooth + jumps), uniform)
+    jumps, only = _draw_jumps(x, plain, uniform)
+    f, warped = _warp(torch.where(only, jumps, smooth + jumps), plain, uniform)
     gaussian = ~(only | warped)[:, 0] & (failed == 0) & (SURE * variance.amax(-1).sqrt() < HIGHEST)
     return Functions(f, jumps, covariance, gaussian)
 
@@ -177,22 +181,29 @@ def _along(x: Float[Tensor, "B N D"], uniform: Uniform) -> Float[Tensor, "B N"]:
     return along - 2.4 * (uniform(tasks, 1) - 0.5)
 
 
-def _draw_jumps(x: Float[Tensor, "B N D"], uniform: Uniform) -> tuple[Float[Tensor, "B N"], Bool[Tensor, "B 1"]]:
-    """In one task of six some jumps, and in half of these nothing else."""
+def _draw_jumps(
+    x: Float[Tensor, "B N D"], plain: Bool[Tensor, "B 1"], uniform: Uniform
+) -> tuple[Float[Tensor, "B N"], Bool[Tensor, "B 1"]]:
+    """In one task of six that are not plain some jumps, and in half of these nothing else."""
     tasks = len(x)
     jumps = torch.zeros_like(x[..., 0])
     for index in range(JUMPS):
         height = (1 + uniform(tasks, 1)) * (uniform(tasks, 1) < 0.5).to(x).mul(2).sub(1)
         there = uniform(tasks, 1) < 1 / (1 + index)
         jumps = jumps + torch.where(there & (_along(x, uniform) > 0), height, 0.0)
-    kind = uniform(tasks, 1)
+    kind = torch.where(plain, 1.0, uniform(tasks, 1))
     return torch.where(kind < 1 / 6, jumps, 0.0), kind < 1 / 12
 
 
-def _warp(f: Float[Tensor, "B N"], uniform: Uniform) -> tuple[Float[Tensor, "B N"], Bool[Tensor, "B 1"]]:
-    """In a third of the tasks a rising function of the values: sinh(tail asinh(f) + skew), to unit variance for normal f."""
+def _warp(
+    f: Float[Tensor, "B N"], plain: Bool[Tensor, "B 1"], uniform: Uniform
+) -> tuple[Float[Tensor, "B N"], Bool[Tensor, "B 1"]]:
+    """In a third of the tasks that are not plain a rising function of the values.
+
+    It is sinh(tail asinh(f) + skew), to unit variance for normal f.
+    """
     tasks = len(f)
-    warped = uniform(tasks, 1) < 0.33
+    warped = (uniform(tasks, 1) < 0.33) & ~plain
     skew = torch.where(warped, 2 * uniform(tasks, 1) - 1, 0.0)
     tail = torch.where(warped, 0.5 * 3 ** uniform(tasks, 1), 1.0)
     nodes = torch.special.ndtri((torch.arange(64, dtype=f.dtype, device=f.device) + 0.5) / 64)
