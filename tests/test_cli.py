@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 
 import ndp
 from ndp.cli import app
+from ndp.demo import read_table
 
 AT = "x1\n-0.5\n0.9\n0.1\n"
 CONTEXT = "x1,y,noise\n-0.6,1.2,0.1\n0.0,-0.4,0\n0.3,0.2,0.3\n"
@@ -85,6 +86,12 @@ def test_the_demo_takes_a_table_of_ones_own(folder: Path) -> None:
     result = call("demo", "--context", "own.csv", "--draws", "2", "--steps", "7", "--out", "own.png")
     assert result.exit_code == 0, result.output
     assert is_a_picture(folder / "own.png")
+
+
+def test_the_demo_says_so_where_a_table_is_longer_than_the_model_knows(tmp_path: Path) -> None:
+    (tmp_path / "long.csv").write_text("x,y\n" + "".join(f"{row},{row % 7}\n" for row in range(300)))
+    with pytest.warns(UserWarning, match="300 observations are more than the 256 .* a random 256 of them are used"):
+        assert len(read_table(tmp_path / "long.csv").y) == 256
 
 
 # sample
@@ -213,6 +220,7 @@ def test_help_does_not_wait_for_torch() -> None:
     code = """
 import sys
 from ndp.cli import app
+from ndp.demo import read_table
 try:
     app(["sample", "--help"])
 except SystemExit:

@@ -11,6 +11,7 @@ import torch
 
 from ndp.gp import GP
 from ndp.gp_fitting import fit_gp
+from ndp.guards import MOST_OBSERVATIONS, rows_to_keep
 from ndp.models import load_ndp
 from ndp.plotting import BLUE, ORANGE, check_ending, label_once, new_figure, plot_regression, save_figure
 from ndp.process import NDP
@@ -58,7 +59,7 @@ def shipped_table() -> Path:
 def run(table: Path, picture: Path, *, draws: int = 24, steps: int = 20, seed: int = 0) -> list[Row]:
     """Draw the picture, and compare in numbers."""
     check_ending(picture)
-    data = read_table(table)
+    data = read_table(table, seed)
     reach = 0.05 * np.ptp(data.x)
     grid = np.linspace(data.x.min() - reach, data.x.max() + reach, 121)
     methods: tuple[_Network | _FittedGP, ...] = _Network(load_ndp(MODEL), steps), _FittedGP()
@@ -87,8 +88,8 @@ def run(table: Path, picture: Path, *, draws: int = 24, steps: int = 20, seed: i
     return rows
 
 
-def read_table(path: Path) -> Table:
-    """A CSV of two columns of numbers: an input, and what was observed there."""
+def read_table(path: Path, seed: int = 0) -> Table:
+    """A CSV of two columns of numbers, an input and what was observed there; no more rows than the model was trained for."""
     columns, lines = read_cells(path)
     if len(columns) != 2:
         raise TableError(
@@ -104,6 +105,7 @@ def read_table(path: Path) -> Table:
         raise TableError(
             f"the demo needs at least {FEWEST} rows, and columns that are not constant; {path} falls short"
         )
+    values = values[rows_to_keep(values[:, 1], MOST_OBSERVATIONS, np.random.default_rng(seed))]
     return Table((columns[0], columns[1]), values[:, 0], values[:, 1])
 
 
