@@ -220,7 +220,6 @@ def test_help_does_not_wait_for_torch() -> None:
     code = """
 import sys
 from ndp.cli import app
-from ndp.demo import read_table
 try:
     app(["sample", "--help"])
 except SystemExit:
