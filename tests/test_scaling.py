@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from ndp.scaling import Scaling
+from ndp.scaling import Scaling, turns
 
 TWO_TO_TWO = Scaling(x_shift=(1.0, -3.0), x_scale=(2.0, 0.5), y_shift=(10.0, -1.0), y_scale=(4.0, 0.25))
 ONE_OUTPUT = Scaling(x_shift=(0.0,), x_scale=(1.0,), y_shift=(20.0,), y_scale=(2.5,))
@@ -118,3 +118,17 @@ def test_what_is_no_scaling(change: dict[str, tuple[float, ...]], message: str) 
 def test_what_is_no_dictionary_of_a_scaling(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Scaling.from_dict(values)
+
+
+def test_what_is_symmetric_is_left_as_it_is_and_other_things_are_turned() -> None:
+    x = torch.tensor([[[-1.0, 1.0], [0.0, 0.0], [1.0, -1.0], [50.0, 50.0]]])
+    mask = torch.tensor([[True, True, True, False]])
+    for values, of_x, of_y in (
+        ([-1.0, 0.0, 1.0, -9.0], [1.0, -1.0], 1.0),  # no tail; rises along the first input and falls along the second
+        ([0.0, 0.0, 0.0, -9.0], [1.0, 1.0], 1.0),  # nothing to go by
+        ([0.5, -1.0, 0.5, 9.0], [1.0, 1.0], -1.0),  # a tail below; neither rises nor falls
+        ([1.0, 1.0, -2.0, 9.0], [1.0, -1.0], -1.0),
+    ):
+        x_turn, y_turn = turns(x, torch.tensor(values)[None, :, None], mask)
+        assert x_turn.flatten().tolist() == of_x
+        assert y_turn.item() == of_y

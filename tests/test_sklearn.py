@@ -83,6 +83,9 @@ def test_answers_follow_affine_changes_of_data_and_target() -> None:
     there = NDPRegressor(steps=6).fit(shift + scale * x, 1e9 * y + 1e12).predict(shift + scale * x[:5], return_std=True)
     np.testing.assert_allclose((there[0] - 1e12) / 1e9, here[0], rtol=1e-6)
     np.testing.assert_allclose(there[1] / 1e9, here[1], rtol=1e-6)
+    image = NDPRegressor(steps=6).fit(-scale * x, -y).predict(-scale * x[:5], return_std=True)
+    np.testing.assert_allclose(-image[0], here[0], rtol=1e-6)
+    np.testing.assert_allclose(image[1], here[1], rtol=1e-6)
 
 
 def test_works_in_pipelines_searches_and_cross_validation_and_pickles() -> None:

@@ -62,6 +62,36 @@ def test_affine_changes_of_targets_and_inputs_change_the_answer_by_just_that() -
     np.testing.assert_allclose(alone, here.marginals.log_prob(x_new, values, steps=4) - volume / 4, rtol=1e-6)
 
 
+@pytest.mark.parametrize("mirrored", [(-1, (1, 1, 1)), (1, (1, -1, 1)), (-3, (-1, 2, -1))])
+def test_a_mirror_image_of_the_data_has_the_mirror_image_for_an_answer(mirrored: tuple[int, tuple[int, ...]]) -> None:
+    model, (x, y, x_new) = untrained(), data()
+    of_y, of_x = mirrored[0], np.array(mirrored[1])
+    here, there = model.condition(x, y, noise=0.1), model.condition(of_x * x, of_y * y, noise=0.1 * abs(of_y))
+    np.testing.assert_allclose(draws(there, of_x * x_new), of_y * draws(here, x_new), rtol=1e-6)
+    alone, image = here.marginals, there.marginals
+    found, expected = image.moments(of_x * x_new, steps=4), alone.moments(x_new, steps=4)
+    np.testing.assert_allclose(found.mean, of_y * np.asarray(expected.mean), rtol=1e-6)
+    np.testing.assert_allclose(found.std, abs(of_y) * np.asarray(expected.std), rtol=1e-6)
+    asked = [0.1, 0.3, 0.8]
+    turned = [1 - p for p in asked] if of_y < 0 else asked
+    quantiles = np.asarray(alone.quantiles(x_new, turned, steps=4))
+    np.testing.assert_allclose(image.quantiles(of_x * x_new, asked, steps=4), of_y * quantiles, rtol=1e-6)
+    values = np.array([0.1, -0.5, 0.3, 1.0])
+    volume = np.log(abs(of_y))
+    np.testing.assert_allclose(
+        image.log_prob(of_x * x_new, of_y * values, steps=4), alone.log_prob(x_new, values, steps=4) - volume, rtol=1e-6
+    )
+    joint = there.log_prob(of_x * x_new, of_y * values, steps=4)
+    assert joint == pytest.approx(here.log_prob(x_new, values, steps=4) - 4 * volume, rel=1e-6)
+
+
+def test_quantiles_rise_whichever_way_the_data_is_turned() -> None:
+    model, (x, y, x_new) = untrained(), data()
+    several = model.condition(np.stack([x, x]), np.stack([y, -y])).marginals
+    found = np.asarray(several.quantiles(np.stack([x_new, x_new]), [0.1, 0.5, 0.9], steps=4))
+    assert (np.diff(found, axis=0) > 0).all()
+
+
 def test_functions_and_observations_are_different_answers_to_the_same_context() -> None:
     model, (x, y, x_new) = untrained(), data()
     posterior = model.condition(x, y)

@@ -47,17 +47,17 @@ class NDPMarginals:
     def moments(self, x: Array, *, nodes: int = 5, steps: int = 10) -> Moments:
         """Mean and standard deviation at every point, by Gauss-Hermite quadrature over the noise."""
         place, weight = np.polynomial.hermite_e.hermegauss(nodes)
-        values = self._at(x, torch.as_tensor(place), steps)
+        values = self._at(x, torch.as_tensor(place)[:, None], steps)
         weights = torch.as_tensor(weight / weight.sum()).to(values)[:, None, None, None]
         mean = (weights * values).sum(0)
         variance = (weights * (values - mean).square()).sum(0)
         give = self._units.from_model_y
-        return Moments(self._form.give(give(mean)), self._form.give(give(mean + variance.sqrt()) - give(mean)))
+        return Moments(self._form.give(give(mean)), self._form.give((give(mean + variance.sqrt()) - give(mean)).abs()))
 
     def quantiles(self, x: Array, probabilities: Sequence[float], *, steps: int = 10) -> Array:
         """Quantiles at every point: [Q B M P]."""
         asked = read_probabilities(probabilities, torch.zeros((), dtype=torch.float64))
-        noise = torch.special.ndtri(asked.clamp(1e-6, 1 - 1e-6))
+        noise = torch.special.ndtri(asked.clamp(1e-6, 1 - 1e-6))[:, None] * torch.as_tensor(self._units.y_turn()).cpu()
         return self._form.give(self._units.from_model_y(self._at(x, noise, steps)))
 
     def log_prob(self, x: Array, y: Array, *, steps: int = 15) -> Array:
@@ -72,7 +72,7 @@ class NDPMarginals:
         volume = torch.as_tensor(self._units.log_det(1)).to(log_p.device, torch.float64)
         return self._form.give(log_p.double() + volume.reshape(-1, 1, 1))
 
-    def _at(self, x: Array, noise: Float[Tensor, "S"], steps: int) -> Float[Tensor, "S B M 1"]:
+    def _at(self, x: Array, noise: Float[Tensor, "S #B"], steps: int) -> Float[Tensor, "S B M 1"]:
         """The draws that these noises stand for, in model units."""
         inputs = self._units.to_model_x(read_inputs_for(self._context, x))
         levels, last_step = self._ndp.solver_levels(1, steps, noisiest=NOISIEST)
@@ -80,7 +80,7 @@ class NDPMarginals:
         with torch.no_grad():
             for piece in _in_blocks(inputs):
                 denoise = self._denoiser(piece)
-                base = noise.to(piece.device, self._ndp.dtype)[:, None, None, None].expand(-1, *piece.shape[:2], 1)
+                base = noise.to(piece.device, self._ndp.dtype)[:, :, None, None].expand(-1, *piece.shape[:2], 1)
                 start = from_noise(denoise, base, levels[0])
                 pieces.append(last_step(denoise, dpm_solver(denoise, start, levels), levels[-1]))
         return torch.cat(pieces, dim=2)[:, :, : inputs.shape[1]]

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from ndp.arrays import Context
 
+ROUNDING = 1e-9  # a sum this small against its parts is zero
+
 
 @runtime_checkable
 class Units(Protocol):
@@ -25,6 +27,10 @@ class Units(Protocol):
     def to_model_noise(self, noise: Float[Tensor, "B C"]) -> Float[Tensor, "B C"]: ...
 
     def log_det(self, num_points: int) -> float | Float[Tensor, "B"]: ...
+
+    def y_turn(self) -> float | Float[Tensor, "B"]:
+        """Whether values rise (1) or fall (-1) as the model's do."""
+        ...
 
 
 @final
@@ -86,6 +92,9 @@ class Scaling:
         """
         return -num_points * sum(math.log(scale) for scale in self.y_scale)
 
+    def y_turn(self) -> float:
+        return 1.0
+
     def as_dict(self) -> dict[str, list[float]]:
         return {field.name: list(getattr(self, field.name)) for field in fields(self)}
 
@@ -117,24 +126,27 @@ class Unscaled:
     def log_det(self, num_points: int) -> float:
         return 0.0
 
+    def y_turn(self) -> float:
+        return 1.0
+
 
 @final
 @dataclass(frozen=True)
 class ScaledByContext:
-    """A context sets its own units: every input and every output has mean 0 and a spread of about 1 over it.
+    """A context sets its own units: every input and every output has mean 0 and a spread of about 1 over it, and a direction.
 
-    So an answer follows any affine change of the targets, and of each input, exactly. Where there is no spread to go by, a
-    constant input is in the user's unit about its value, a constant output in units of its own size; with nothing observed all
-    is in the user's units.
+    So an answer follows any affine change of the targets, and of each input, exactly, and mirror images too (but for data that
+    are their own). Where there is no spread to go by, a constant input is in the user's unit about its value, a constant output
+    in units of its own size; with nothing observed all is in the user's units.
     """
 
     def of(self, context: Context) -> "TaskUnits":
         x_shift, x_spread = centre_and_spread(context.x, context.mask)
         y_shift, y_spread = centre_and_spread(context.y, context.mask)
         size = torch.where(y_shift == 0, torch.ones_like(y_shift), y_shift.abs())
-        return TaskUnits(
-            x_shift, torch.where(x_spread > 0, x_spread, 1.0), y_shift, torch.where(y_spread > 0, y_spread, size)
-        )
+        x_scale, y_scale = torch.where(x_spread > 0, x_spread, 1.0), torch.where(y_spread > 0, y_spread, size)
+        x_turn, y_turn = turns((context.x - x_shift) / x_scale, (context.y - y_shift) / y_scale, context.mask)
+        return TaskUnits(x_shift, x_turn * x_scale, y_shift, y_turn * y_scale)
 
     def as_dict(self) -> dict[str, str]:
         return {"by": "context"}
@@ -143,7 +155,10 @@ class ScaledByContext:
 @final
 @dataclass(frozen=True)
 class TaskUnits:
-    """Affine maps of their own for every task. Values come back in float64: a large offset must not cost digits."""
+    """Affine maps of their own for every task. Values come back in float64: a large offset must not cost digits.
+
+    A negative scale mirrors.
+    """
 
     x_shift: Float[Tensor, "B 1 D"]
     x_scale: Float[Tensor, "B 1 D"]
@@ -162,10 +177,15 @@ class TaskUnits:
     def to_model_noise(self, noise: Float[Tensor, "B C"]) -> Float[Tensor, "B C"]:
         if self.y_scale.shape[-1] > 1:
             raise ValueError("noise is one number a point, and every output has a scale of its own")
-        return noise / self.y_scale[..., 0]
+        return noise / self.y_scale[..., 0].abs()
 
     def log_det(self, num_points: int) -> Float[Tensor, "B"]:
-        return -num_points * self.y_scale.log().sum((-2, -1))
+        return -num_points * self.y_scale.abs().log().sum((-2, -1))
+
+    def y_turn(self) -> Float[Tensor, "B"]:
+        if self.y_scale.shape[-1] > 1:
+            raise ValueError("every output has a direction of its own")
+        return self.y_scale[:, 0, 0].sign()
 
 
 def centre_and_spread(
@@ -183,6 +203,24 @@ def centre_and_spread(
     away = (values - centre).masked_fill(~real, 0.0)
     spread = (away.square().sum(1, keepdim=True) / count).sqrt()
     return centre, torch.where(spread > 1e-12 * centre.abs(), few * spread, 0.0)
+
+
+def turns(
+    x: Float[Tensor, "B N D"], y: Float[Tensor, "B N P"], mask: Bool[Tensor, "B N"]
+) -> tuple[Float[Tensor, "B 1 D"], Float[Tensor, "B 1 P"]]:
+    """The sign to give every input and every output of tasks with mean 0: a mirror image looks like what it is an image of.
+
+    An output is turned so that its extreme values are high ones, an input so that the outputs rise along it. What has neither
+    is left as it is.
+    """
+
+    def sign(parts: Tensor) -> Tensor:
+        parts = parts.masked_fill(~mask[..., None], 0.0)
+        total, size = parts.sum(1, keepdim=True), parts.abs().sum(1, keepdim=True)
+        return torch.where(total < -ROUNDING * size, -1.0, 1.0).to(parts.dtype)
+
+    y_turn = sign(y**3)
+    return sign(x * (y_turn * y).sum(-1, keepdim=True)), y_turn
 
 
 def read_units(values: Mapping[str, Any] | None) -> Scaling | ScaledByContext | None:

@@ -19,7 +19,7 @@ from ndp.priors.kernel_family import draw_kernels
 from ndp.priors.law import Seen, given_context
 from ndp.priors.observation import draw_noise_sizes
 from ndp.priors.source import Batch, fill_by_ratio
-from ndp.scaling import centre_and_spread
+from ndp.scaling import centre_and_spread, turns
 
 Uniform: TypeAlias = Callable[..., Tensor]  # a shape to uniform numbers
 
@@ -65,9 +65,10 @@ class Universal:
         asked = fill_by_ratio(tasks, least_targets, self.targets, generator)
         mask = torch.cat([self._context(tasks, generator), asked], dim=1)
         centre, spread = units_of_context(values, mask & known)
-        values = (values - centre) / spread
         x_centre, x_spread = units_of_context(x, mask & known)
-        x = (x - x_centre) / x_spread
+        values, x = (values - centre) / spread, (x - x_centre) / x_spread
+        x_turn, turn = turns(x, values, mask & known)
+        values, x, spread = turn * values, x_turn * x, turn * spread
         possible = mask & (known | (x.abs() < FARTHEST_INPUT).all(-1))
         mask = possible & (known | (values[..., 0].abs() < FARTHEST_VALUE))
         x, values = (t.masked_fill(~mask[..., None], 0.0) for t in (x, values))
@@ -97,7 +98,7 @@ class UniversalLaw:
     values: Float[Tensor, "B N 1"]  # in units of the context
     functions: "Functions"
     noise: Float[Tensor, "B N"]  # of every value, zero where it is the function's
-    centre: Float[Tensor, "B 1"]  # of the units of the context, and their size
+    centre: Float[Tensor, "B 1"]  # of the units of the context, and their size, negative where they mirror
     spread: Float[Tensor, "B 1"]
     possible: Bool[Tensor, "B N"]  # points that a task has unless their values are too far away
 
