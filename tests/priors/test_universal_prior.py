@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from ndp.priors.kernel_family import FAMILIES, SHARES, Kernels
+from ndp.priors.kernel_family import FAMILIES, LONGEST, SHARES, SHORTEST, Kernels, draw_kernels
 from ndp.priors.observation import draw_noise_sizes
 from ndp.priors.universal import FARTHEST_INPUT, FARTHEST_VALUE, Universal, draw_functions
 from ndp.scaling import centre_and_spread
@@ -46,6 +46,25 @@ def test_one_formula_is_every_family(family: str) -> None:
     assert sum(SHARES) == pytest.approx(1)
 
 
+@pytest.mark.parametrize("dim", [1, 5])
+def test_lengthscales_are_as_often_short_as_long_and_differ_between_inputs(dim: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    relevant = torch.rand(4000, dim, generator=generator) < 0.6
+    relevant[:, 0] = True
+    inverse = draw_kernels(4000, dim, relevant, generator).inverse_lengthscale[:, 0]
+    assert torch.equal(inverse > 0, relevant)
+    count = relevant.sum(1)
+    logs = torch.where(relevant, -inverse.log(), 0.0)
+    mean = logs.sum(1) / count
+    share = (mean - 0.5 * count.log() - math.log(SHORTEST)) / math.log(
+        LONGEST / SHORTEST
+    )  # of the way from short to long
+    quantiles = torch.linspace(0.1, 0.9, 9, dtype=torch.float64)
+    torch.testing.assert_close(torch.quantile(share, quantiles), quantiles, atol=0.03, rtol=0)
+    apart = torch.where(relevant, logs - mean[:, None], 0.0)
+    assert (apart.abs().max() < 2 * math.log(4)) & ((apart.abs().max() > math.log(2)) | (dim == 1))
+
+
 @pytest.mark.parametrize("dim", [1, 4, 10])
 def test_tasks_are_in_the_units_of_their_context_and_ask_for_both_kinds(dim: int) -> None:
     batch = Universal(dim, most_context=24, targets=12).draw(300, generator=torch.Generator().manual_seed(1))
@@ -60,6 +79,8 @@ def test_tasks_are_in_the_units_of_their_context_and_ask_for_both_kinds(dim: int
         assert centre[sizes > 1].abs().max() < 1e-9
         moved = spread[sizes > 1]
         assert ((moved - 1).abs() < 1e-9)[moved > 0].all()
+    assert (y**3).sum(1).min() > -1e-6  # mirror images of tasks are the same task
+    assert (x * y).sum(1).min() > -1e-6
     targets, real = batch.y[:, 24:, 0], batch.mask[:, 24:]
     assert real[:, 0].double().mean() > 0.85
     assert 1 <= real.sum(1).max() == 12

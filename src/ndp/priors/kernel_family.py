@@ -22,6 +22,10 @@ FAMILIES: dict[str, tuple[float, ...]] = {
     "periodic": (0, 0, 0, 0.5, 0, 0, 1),
     "linear": (0, 0, 0, 0, 0, 1, 0),
 }
+SHORTEST, LONGEST = (
+    0.08,
+    8.0,
+)  # lengthscale, the geometric mean over the inputs of a function; the inputs have variance one
 SHARES = (0.25, 0.07, 0.13, 0.2, 0.12, 0.08, 0.15)
 
 
@@ -53,8 +57,9 @@ class Kernels:
 def draw_kernels(tasks: int, dim: int, relevant: Bool[Tensor, "{tasks} {dim}"], generator: torch.Generator) -> Kernels:
     """Families, lengthscales over two orders of magnitude with one for each input, periods and exponents.
 
-    In more dimensions lengthscales are longer, with the root of the number of relevant inputs: points are farther apart, and a
-    function must not be noise to whoever sees it at a few hundred of them.
+    Their geometric mean is as often short as long; that of an input differs from it by a factor of up to 4 or a little more.
+    In more dimensions they are longer, with the root of the number of relevant inputs: points are farther apart, and a function
+    must not be noise to whoever sees it at a few hundred of them.
     """
     device = generator.device
 
@@ -64,14 +69,14 @@ def draw_kernels(tasks: int, dim: int, relevant: Bool[Tensor, "{tasks} {dim}"], 
     table = torch.tensor(list(FAMILIES.values()), dtype=torch.float64, device=device)
     ends = torch.tensor(SHARES, dtype=torch.float64, device=device).cumsum(0)[:-1]
     family = torch.bucketize(uniform(tasks), ends)
-    shared, own = uniform(tasks, 1, 1), uniform(tasks, 1, dim)
-    # About 0.15 to 6 for all inputs together, times or over as much as 4 in each.
-    lengthscale = 0.15 * 40**shared * 4 ** (2 * own - 1)
-    count = relevant.sum(1).clamp(min=1).sqrt()[:, None, None]
+    shared, own = uniform(tasks, 1, 1), 2 * uniform(tasks, 1, dim) - 1
+    count = relevant.sum(1).clamp(min=1)[:, None, None]
+    away = own - (own * relevant[:, None]).sum(-1, keepdim=True) / count
+    lengthscale = SHORTEST * (LONGEST / SHORTEST) ** shared * 4**away
     return Kernels(
         coefficients=table[family],
         exponent=0.1 * 50 ** uniform(tasks, 1, 1),
-        inverse_lengthscale=relevant[:, None] / (lengthscale * count),
+        inverse_lengthscale=relevant[:, None] / (lengthscale * count.sqrt()),
         period=0.3 * 15 ** uniform(tasks, 1, dim),
         centre=3 * uniform(tasks, 1, dim) - 1.5,
     )
