@@ -44,6 +44,13 @@ def test_densities_obey_bayes_rule_through_the_prior() -> None:
     torch.testing.assert_close(mixture.condition(X, Y).log_prob(X_NEW, Y_NEW), joint - nothing.log_prob(X, Y))
 
 
+def test_the_density_of_each_value_is_that_of_it_alone() -> None:
+    posterior = GPMixture(two_lengthscales(), torch.tensor([0.3, 0.7])).condition(X, Y)
+    each = torch.as_tensor(posterior.log_prob_of_each(X_NEW, Y_NEW))
+    alone = [posterior.log_prob(X_NEW[:, i : i + 1], Y_NEW[:, i : i + 1]) for i in range(3)]
+    torch.testing.assert_close(each[..., 0], torch.stack([torch.as_tensor(one) for one in alone], dim=-1))
+
+
 def test_evidence_is_the_density_of_the_context_and_masked_points_do_not_count() -> None:
     gp = regression_gp("se")
     mask = torch.tensor([[True, False, True, True]])

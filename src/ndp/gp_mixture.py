@@ -107,6 +107,13 @@ class GPMixturePosterior:
         each = [part.log_prob_of(inputs, values, noise) for part in self._parts]
         return self._form.give_per_task(torch.logsumexp(self.log_weights + torch.stack(each, dim=-1), dim=-1))
 
+    def log_prob_of_each(self, x: Array, y: Array) -> Array:
+        """Exact log-density of every value by itself, in nats: [B M P]."""
+        weights, means, stds = self._marginals(x)
+        values = read_values(y, "y", read_inputs_for(self._context, x), num_outputs=1, batched=self._form.batched)
+        each = torch.distributions.Normal(means, stds).log_prob(values.to(means))
+        return self._form.give(torch.logsumexp(weights.log() + each, dim=0))
+
     def _marginals(self, x: Array) -> tuple[Tensor, Tensor, Tensor]:
         """Weights [K B 1 1], means and standard deviations [K B M 1]."""
         inputs = read_inputs_for(self._context, x)
