@@ -8,8 +8,9 @@ import torch
 
 import ndp
 from ndp.checkpoint import read_model, write_model
-from ndp.making import make_ndp, make_sources, make_validation
+from ndp.making import begin_with, make_ndp, make_sources, make_validation
 from ndp.recipes import Recipe
+from ndp.run_folder import RunFolder
 from ndp.scaling import ScaledByContext
 from ndp.training import fit
 
@@ -143,3 +144,51 @@ def test_it_trains_and_comes_back_from_disk_with_its_units_and_both_kinds(tmp_pa
     np.testing.assert_array_equal(
         draws(again.condition(x, y).observations, x_new), draws(model.condition(x, y).observations, x_new)
     )
+
+
+def test_trust_is_learned_beside_a_network_that_stays_as_it_is_and_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    write_model(untrained(), tmp_path / "start")
+    recipe = Recipe.from_dict(
+        RECIPE.as_dict()
+        | {"trust_only": True, "start": str(tmp_path / "start"), "steps": 48, "optimiser": "adamw"}
+        | {"dims": (1, 2)}
+    )
+    device = torch.device("cpu")
+    sources = make_sources(recipe, device)
+    assert [source.alone for source in sources] == [True] * 4
+    model = make_ndp(recipe)
+    begin_with(model, recipe.start)
+    validation = make_validation(recipe, model, device)
+    before, started = validation(model.network), {k: v.clone() for k, v in model.network.state_dict().items()}
+    fit(model, sources, recipe)
+    assert validation(model.network) < before
+    changed = {k for k, v in model.network.state_dict().items() if not torch.equal(v, started[k])}
+    assert changed == {k for k in started if k.startswith("trust.")}
+    assert model.input_dims == (1, 2, 3)  # those of the network that it began with
+    write_model(model, tmp_path / "advised")
+    assert read_model(tmp_path / "advised").network.trust is not None
+
+    folder = RunFolder.create(tmp_path / "run", recipe)
+    cut = make_ndp(recipe)
+    begin_with(cut, recipe.start)
+
+    def stop(progress: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(cut, sources, recipe, folder=folder, report=stop, report_every=20)
+    again = make_ndp(recipe)  # with weights of its own: all come from the state
+    fit(again, sources, recipe, folder=folder)
+    for key, value in model.network.state_dict().items():
+        torch.testing.assert_close(again.network.state_dict()[key], value, rtol=1e-5, atol=1e-7)
+
+    without = make_ndp(RECIPE)
+    begin_with(without, str(tmp_path / "advised"))
+    for key, value in without.network.state_dict().items():
+        assert torch.equal(value, started[key])
+
+
+@pytest.mark.parametrize("wrong", [{"prior": "se"}, {"start": ""}, {"network": {**SMALL, "advised": False}}])
+def test_trust_is_for_an_advised_universal_network_that_starts_from_one(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="whom to trust"):
+        Recipe.from_dict(RECIPE.as_dict() | {"trust_only": True, "start": "universal"} | wrong)

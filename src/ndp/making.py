@@ -96,8 +96,15 @@ def _universal_sources(recipe: Recipe) -> list[Source]:
         Universal(dim, most, asked, least, alone)
         for dim in recipe.dims
         for least, most, asked in ((0, few, max(targets // 2, 1)), (few + 1, most_context, targets))
-        for alone in ((False, True) if _asks_alone(recipe) else (False,))
+        for alone in _ways_to_ask(recipe)
     ]
+
+
+def _ways_to_ask(recipe: Recipe) -> tuple[bool, ...]:
+    """Together and alone; advice is about values that are asked for alone."""
+    if recipe.trust_only:
+        return (True,)
+    return (False, True) if _asks_alone(recipe) else (False,)
 
 
 def _asks_alone(recipe: Recipe) -> bool:
@@ -177,8 +184,11 @@ def begin_with(model: NDP | JointNDP | NeuralProcess, name: str) -> None:
         raise ValueError(f"training cannot start from {name}: it is not a trained model of this kind")
     mine = model.network
     assert isinstance(mine, nn.Module)
-    # What is new in a network and starts at zero changes nothing until it has learned to.
-    theirs = {key: w for key, w in mine.state_dict().items() if not w.any()} | trained.network.state_dict()
+    # What is new in a network and starts at zero changes nothing until it has learned to; whom it trusts it may learn later,
+    # or not at all.
+    new = {key: w for key, w in mine.state_dict().items() if not w.any() or key.startswith("trust.")}
+    known = trained.network.state_dict()
+    theirs = new | {key: w for key, w in known.items() if key in mine.state_dict() or not key.startswith("trust.")}
     if {key: value.shape for key, value in mine.state_dict().items()} != {k: v.shape for k, v in theirs.items()}:
         raise ValueError(f"training cannot start from {name}: its network has other settings than the recipe's")
     mine.load_state_dict(theirs)
@@ -202,6 +212,8 @@ def make_ndp(recipe: Recipe) -> NDP:
         scaling, dims, num_outputs, noise_floor = spec.scaling, tuple(sorted(set(recipe.dims))), 1, spec.noise_floor
         if recipe.prior == UNIVERSAL:  # what lies between the numbers that it is trained at is its too
             dims = tuple(range(min(dims), max(dims) + 1))
+        if recipe.trust_only:  # as before, however many inputs trust is learned at
+            dims = getattr(load(recipe.start), "input_dims", dims)
         options = {"counts_dims": True} | spec.network
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)

@@ -96,6 +96,8 @@ class Recipe:
     targets: int = 0
     # The model, a name or a folder, whose weights training starts from; none: random ones.
     start: str = ""
+    # Learn only whom to trust: the network that training starts from stays as it is, and is advised (`networks.advice`).
+    trust_only: bool = False
     # The network: its kind and the arguments of its class, or those of the neural process's constructor.
     network: dict[str, Any] = field(default_factory=dict)
     # The objective. `schedule` 0 draws continuous levels, most of them by `level_law`, mean and standard deviation of
@@ -148,6 +150,12 @@ class Recipe:
             )
         if self.expected:
             self._check_expected()
+        if self.network.get("advised") and self.prediction is not Prediction.V:
+            raise ValueError(f"an advised network predicts v, not {self.prediction}")
+        if self.trust_only and (self.prior != UNIVERSAL or not self.start or not self.network.get("advised")):
+            raise ValueError(
+                "whom to trust is learned by an advised network of the universal prior that starts from a model"
+            )
         if not self.dims or min(self.dims) < 1:
             raise ValueError(f"dims must be whole numbers of at least 1, not {self.dims}")
 
@@ -189,6 +197,8 @@ class Recipe:
             made = IMAGE_SETTINGS | made
             if model == PAPER_MODEL:
                 made["network"] = PAPER_IMAGE_NETWORK | made.get("network", {})
+        if made.get("trust_only"):
+            made["network"] = {"advised": True} | made.get("network", {})
         if model == PAPER_MODEL:
             made = PAPER_SETTINGS | made | {"model": NDP_MODEL}
         elif model == JOINT_PAPER_MODEL:

@@ -96,20 +96,22 @@ def fit(
     device = fabric.device
     raw: Any = model.network
     assert isinstance(raw, nn.Module)
-    raw.to(device).requires_grad_(True)
+    raw.to(device).requires_grad_(not recipe.trust_only)
+    if recipe.trust_only:
+        raw.trust.requires_grad_(True)
     if isinstance(model, NeuralProcess) and fabric.world_size > 1:
         raise ValueError(f"a {type(model).__name__} is trained on one device")
     capturable = not isinstance(model, NeuralProcess) or not model.kind.convolutional
     on_graph = device.type == "cuda" and fabric.world_size == 1 and capturable
     optimizer: torch.optim.Optimizer = (Muon if recipe.optimiser is Optimiser.MUON else torch.optim.AdamW)(
-        raw.parameters(),
+        trained_parameters(raw).values(),
         lr=torch.tensor(recipe.learning_rate, device=device) if on_graph else recipe.learning_rate,
         weight_decay=recipe.weight_decay,
         betas=(0.9, 0.99),
         capturable=on_graph,
         fused=on_graph,
     )
-    average = [p.detach().clone() for p in raw.parameters()]
+    average = [p.detach().clone() for p in trained_parameters(raw).values()]
     start = 0
     if folder is not None and (state := folder.load_state(device)) is not None:
         start = _restore(state, raw, optimizer, average)
@@ -176,10 +178,15 @@ def fit(
             folder.save_state(_state(step, spent(), raw, optimizer, average))
     speed = _measure(draw, update, recipe, step) if step >= recipe.steps or spent() > time_limit else Speed(0, 0, 0, 0)
     with torch.no_grad():
-        for parameter, mean in zip(raw.parameters(), average, strict=True):
+        for parameter, mean in zip(trained_parameters(raw).values(), average, strict=True):
             parameter.copy_(mean)
     raw.requires_grad_(False)
     return speed
+
+
+def trained_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
+    """Those that training changes, by their names."""
+    return {name: p for name, p in network.named_parameters() if p.requires_grad}
 
 
 def _mean_loss(losses: Float[Tensor, "K"], *, through_half: bool) -> float:
@@ -239,7 +246,7 @@ def schedule(recipe: Recipe, step: int, done: float) -> float:
 
 def _score(validate: Callable[[Any], float], network: nn.Module, average: list[Tensor]) -> float:
     """The score of the averaged weights, which take the place of the trained ones for that moment."""
-    parameters = [p.detach() for p in network.parameters()]
+    parameters = [p.detach() for p in trained_parameters(network).values()]
     kept = [p.clone() for p in parameters]
     try:
         torch._foreach_copy_(parameters, average)
@@ -274,11 +281,9 @@ def _measure(draw: TrainingInputs, update: Update, recipe: Recipe, step: int) ->
 def _state(
     step: int, seconds: float, network: nn.Module, optimizer: torch.optim.Optimizer, average: list[Tensor]
 ) -> TrainingState:
-    names = [name for name, _ in network.named_parameters()]
-    tensors: dict[str, Tensor] = {}
-    for name, parameter, mean in zip(names, network.parameters(), average, strict=True):
+    tensors = {f"weight/{name}": parameter.detach() for name, parameter in network.named_parameters()}
+    for (name, parameter), mean in zip(trained_parameters(network).items(), average, strict=True):
         state = optimizer.state[parameter]
-        tensors[f"weight/{name}"] = parameter.detach()
         tensors[f"average/{name}"] = mean
         tensors[f"first/{name}"] = state["exp_avg"]
         if "exp_avg_sq" in state:
@@ -288,8 +293,9 @@ def _state(
 
 def _restore(state: TrainingState, network: nn.Module, optimizer: torch.optim.Optimizer, average: list[Tensor]) -> int:
     with torch.no_grad():
-        for (name, parameter), mean in zip(network.named_parameters(), average, strict=True):
+        for name, parameter in network.named_parameters():
             parameter.copy_(state.tensors[f"weight/{name}"])
+        for (name, parameter), mean in zip(trained_parameters(network).items(), average, strict=True):
             mean.copy_(state.tensors[f"average/{name}"])
             moments = {"exp_avg": state.tensors[f"first/{name}"].clone()}
             if (second := state.tensors.get(f"second/{name}")) is not None:

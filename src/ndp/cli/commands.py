@@ -147,6 +147,13 @@ def train(
             help="Learn expected functions in place of drawn ones: the same in the end, and sooner. For GPs, step, universal.",
         ),
     ] = None,
+    trust_only: Annotated[
+        bool | None,
+        typer.Option(
+            "--trust-only",
+            help="Learn only when to trust a bank of Gaussian processes; the network of --start stays as it is. For universal.",
+        ),
+    ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Optimiser steps.")] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Functions a step.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
@@ -181,6 +188,7 @@ def train(
             "start": start or None,
             "dims": read_dims(dim),
             "expected": expected,
+            "trust_only": trust_only,
             "steps": steps,
             "batch": batch,
             "learning_rate": learning_rate,

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
+from ndp.networks.advice import Advice, Trust, advise
 from ndp.networks.attention import Memory, PointAttention
 from ndp.networks.blocks import BiDimensionalBlocks
 from ndp.networks.embedding import (
@@ -65,6 +66,7 @@ class Encoding:
     crowd: Float[Tensor, "B M W"] | None
     of_function: bool = False  # whether the targets are values of the function, and not observations
     alone: bool = False  # whether every target is asked for by itself
+    advice: Advice | None = None
 
 
 @final
@@ -78,6 +80,7 @@ class BiDimensionalAttention(nn.Module):
     lie; a number that it was not trained at is one more point of a line.
     A network that `tells_noise` has two kinds of targets, observations and, marked by a learned code, values of the function
     behind them; its context is observations.
+    A network that is `advised` asks a bank of Gaussian processes about targets that are asked for alone (`Advice`).
     """
 
     frequencies: Tensor
@@ -97,9 +100,12 @@ class BiDimensionalAttention(nn.Module):
         ordered_dims: int = 0,
         tells_noise: bool = False,
         counts_dims: bool = False,
+        advised: bool = False,
         level_width: int = 128,
     ) -> None:
         super().__init__()
+        if advised and (num_outputs != 1 or ContextAttention(context) is ContextAttention.FULL):
+            raise ValueError('advice is about single values of one output, given a context="separate" from them')
         if ordered_dims and Inputs(inputs) is Inputs.ROTARY:
             raise ValueError('inputs whose order matters enter absolutely: inputs="raw" or inputs="fourier"')
         if width % (2 * heads):
@@ -118,6 +124,7 @@ class BiDimensionalAttention(nn.Module):
             "ordered_dims": ordered_dims,
             "tells_noise": tells_noise,
             "counts_dims": counts_dims,
+            "advised": advised,
             "level_width": level_width,
         }
         self.num_outputs = num_outputs
@@ -145,6 +152,7 @@ class BiDimensionalAttention(nn.Module):
         self.out = PreciseLinear(width, num_outputs)
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
+        self.trust = Trust(width) if advised else None
 
     @property
     def translation_equivariant(self) -> bool:
@@ -181,7 +189,14 @@ class BiDimensionalAttention(nn.Module):
         if of_function is not None:
             marked = of_function[:, None] & (torch.arange(x.shape[1], device=x.device) >= num_context)
         turned = self._rotation(x)
-        return self._run(x, y_t, level, mask, crowd, turned, separate=separate, alone=alone, marked=marked)[0]
+        advice = None
+        if alone:
+            seen = None if mask is None else mask[:, :num_context]
+            x_known, y_known, level_known = (t[:, :num_context] for t in (x, y_t, level))
+            advice = self._advice(x_known, y_known, level_known, seen, x[:, num_context:], of_function)
+        return self._run(
+            x, y_t, level, mask, crowd, turned, separate=separate, alone=alone, marked=marked, advice=advice
+        )[0]
 
     def encode(
         self,
@@ -206,7 +221,9 @@ class BiDimensionalAttention(nn.Module):
         crowd = self._crowd(both, mask_both, known, separate=known, alone=alone)
         of_context, of_targets = (None, None) if crowd is None else (crowd[:, :known], crowd[:, known:])
         memories = self._run(x, y, level, mask, of_context, self._rotation(x), separate=known)[1]
-        return Encoding(memories, mask, x_target, self._rotation(x_target), of_targets, of_function, alone)
+        of_each = torch.full((len(x),), of_function, device=x.device)
+        advice = self._advice(x, y, level, mask, x_target, of_each) if alone else None
+        return Encoding(memories, mask, x_target, self._rotation(x_target), of_targets, of_function, alone, advice)
 
     def decode(
         self, y_t: Float[Tensor, "R M P"], level: Float[Tensor, ""], encoding: Encoding
@@ -230,6 +247,7 @@ class BiDimensionalAttention(nn.Module):
             memories=memories,
             alone=encoding.alone,
             marked=torch.ones_like(x[:1, :1, 0], dtype=torch.bool) if encoding.of_function else None,
+            advice=encoding.advice,
         )[0]
 
     def _run(
@@ -245,6 +263,7 @@ class BiDimensionalAttention(nn.Module):
         memories: Sequence[Memory] | None = None,
         alone: bool = False,
         marked: Bool[Tensor, "#R #N"] | None = None,
+        advice: Advice | None = None,
     ) -> tuple[Float[Tensor, "R N P"], tuple[Memory, ...]]:
         s = gelu(self.embed(self._features(x, y_t)))
         if marked is not None:
@@ -255,7 +274,31 @@ class BiDimensionalAttention(nn.Module):
         if self.dims_code is not None:
             levels = levels + DIMS_SCALE * math.log(x.shape[-1]) * self.dims_code
         total, left = self.blocks(s, levels, crowd, rotation, mask, separate=separate, memories=memories, alone=alone)
-        return self.out(self.head(total.mean(dim=2))), left
+        features = self.head(total.mean(dim=2))
+        output = self.out(features)
+        if advice is not None:  # about the targets, which are the last points
+            assert self.trust is not None
+            known = output.shape[1] - advice.mean.shape[-1]
+            targets = (t[:, known:] for t in (output, features, y_t, level.expand(-1, output.shape[1])))
+            output = torch.cat([output[:, :known], self.trust(*targets, advice)], dim=1)
+        return output, left
+
+    def _advice(
+        self,
+        x: Float[Tensor, "B C D"],
+        y_t: Float[Tensor, "B C P"],
+        level: Float[Tensor, "B C"],
+        mask: Bool[Tensor, "B C"] | None,
+        x_target: Float[Tensor, "B M D"],
+        of_function: Bool[Tensor, "B"] | None,
+    ) -> Advice | None:
+        if self.trust is None:
+            return None
+        if mask is None:
+            mask = torch.ones_like(level, dtype=torch.bool)
+        if of_function is None:
+            of_function = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        return advise(x, y_t[..., 0], level, mask, x_target, of_function)
 
     def _rotation(self, x: Float[Tensor, "B N D"]) -> Rotation | None:
         return Rotation(x[..., None, None] * self.frequencies) if self.inputs is Inputs.ROTARY else None
