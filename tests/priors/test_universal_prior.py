@@ -56,9 +56,8 @@ def test_lengthscales_are_as_often_short_as_long_and_differ_between_inputs(dim: 
     count = relevant.sum(1)
     logs = torch.where(relevant, -inverse.log(), 0.0)
     mean = logs.sum(1) / count
-    share = (mean - 0.5 * count.log() - math.log(SHORTEST)) / math.log(
-        LONGEST / SHORTEST
-    )  # of the way from short to long
+    log_shared = mean - 0.5 * count.log()
+    share = (log_shared - math.log(SHORTEST)) / math.log(LONGEST / SHORTEST)  # of the way from short to long
     quantiles = torch.linspace(0.1, 0.9, 9, dtype=torch.float64)
     torch.testing.assert_close(torch.quantile(share, quantiles), quantiles, atol=0.03, rtol=0)
     apart = torch.where(relevant, logs - mean[:, None], 0.0)

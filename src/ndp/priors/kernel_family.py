@@ -22,10 +22,8 @@ FAMILIES: dict[str, tuple[float, ...]] = {
     "periodic": (0, 0, 0, 0.5, 0, 0, 1),
     "linear": (0, 0, 0, 0, 0, 1, 0),
 }
-SHORTEST, LONGEST = (
-    0.08,
-    8.0,
-)  # lengthscale, the geometric mean over the inputs of a function; the inputs have variance one
+# Lengthscales, as the geometric mean over the inputs of a function; the inputs have variance one.
+SHORTEST, LONGEST = 0.08, 8.0
 SHARES = (0.25, 0.07, 0.13, 0.2, 0.12, 0.08, 0.15)
 
 

@@ -28,7 +28,7 @@ Uniform: TypeAlias = Callable[..., Tensor]  # a shape to uniform numbers
 FARTHEST_INPUT, FARTHEST_VALUE = 10.0, 8.0
 # Share of tasks that are a Gaussian process with one kernel and normal noise of one size, as most people think of their data
 # first. By chance alone one task of nine is, and a network that sees no more of them takes all noise for heavy-tailed.
-PLAIN = 1 / 3
+PLAIN = 1 / 2
 EXTRAPOLATED = 0.25  # share of tasks whose targets reach beyond the context
 JUMPS = 3
 HIGHEST = 10.0  # of a function before jumps and warps; its highest values are cut off
