@@ -1,11 +1,14 @@
 """The shipped weights: what they lose to the exact process, how they are calibrated, and where they may be used."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
 
 import ndp
 from ndp.evaluation import evaluate
+from ndp.experiments.universal import hierarchical_gap
 from ndp.models import load, regression_gp, shipped
 from ndp.priors.image import IMAGE_SETS
 from ndp.priors.source import Synthetic
@@ -58,6 +61,15 @@ def test_measured_here_they_lose_little(name: str, dim: int) -> None:
     assert result.ode_gap.mean < 0.02 + 2.5 * result.ode_gap.standard_error
     assert result.net_gap.mean < 0.03 + 2.5 * result.net_gap.standard_error
     assert abs(result.coverage["0.9"] - 0.9) < 0.05
+
+
+def test_universal_loses_little_to_an_exact_posterior_and_less_for_its_advice() -> None:
+    deaf = deepcopy(trained("universal"))
+    torch.nn.init.zeros_(deaf.network.trust.tell.weight)
+    torch.nn.init.zeros_(deaf.network.trust.tell.bias)
+    advised, alone = (hierarchical_gap(model, "cpu", 1, 16, lambda words: None) for model in ("universal", deaf))
+    assert advised.mean < 0.10 + 2 * advised.standard_error
+    assert advised.mean < 0.85 * alone.mean
 
 
 @pytest.mark.parametrize("name", ["se", "matern52"])
