@@ -28,7 +28,7 @@ def by_hand(x: np.ndarray, y: np.ndarray, x_target: np.ndarray) -> tuple[np.ndar
     """Weights, means and variances of observations under every process: regression written out, by inverses."""
     found = []
     for smooth in (True, False):
-        for lengthscale in LENGTHSCALES.numpy().astype(float) * math.sqrt(x.shape[1]):
+        for lengthscale in np.array(LENGTHSCALES) * math.sqrt(x.shape[1]):
             for noise in NOISES:
 
                 def kernel(

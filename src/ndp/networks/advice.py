@@ -22,7 +22,7 @@ from ndp.networks.embedding import PreciseLinear, log_spaced
 
 # The bank: exp(-r^2 / 2) and (1 + sqrt(3) r) exp(-sqrt(3) r), a smooth and a rough kernel, at each of these lengthscales (times
 # the root of the number of inputs, which have variance one), with noise of each of these sizes, as a share of the function's.
-LENGTHSCALES = log_spaced(8, 0.12, 6.0)
+LENGTHSCALES = tuple(log_spaced(8, 0.12, 6.0).tolist())
 NOISES = (0.01, 0.04, 0.15, 0.6)
 JITTER = 1e-6
 # The variance of a function is not known: 1 / variance follows a Gamma law with this shape and rate.
@@ -74,37 +74,27 @@ def advise(
     precise = torch.float64
     x, y_t, level, x_target = (t.to(precise) for t in (x, y_t, level, x_target))
     y = (y_t / alpha(level)).masked_fill(~mask, 0.0)
-    known, dim = x.shape[1], x.shape[-1]
+    dim = x.shape[-1]
     count = mask.sum(1, keepdim=True)
     every = torch.cat([x, x_target], dim=1)
     squared = (every[:, :, None] - x[:, None]).square().sum(-1)[:, None]  # [B 1 N C]
     distance = (squared + 1e-20).sqrt()
     unseen = ~(mask[:, None] & torch.nn.functional.pad(mask, (0, x_target.shape[1]), value=True)[:, :, None])[:, None]
     own_noise = torch.where(mask, ratio(level).square() + JITTER, 1.0)[:, None]  # a place without a point knows itself
-    noises = torch.tensor(NOISES, dtype=precise, device=x.device)[:, None, None].square()
+    noises = _on_device(NOISES, x)[:, None, None].square()
     added = torch.diag_embed(own_noise + torch.where(mask[:, None], noises[:, 0], 0.0))  # [B S C C]
 
     found = []
     for smooth in (True, False):
-        for part in (LENGTHSCALES.to(x) * math.sqrt(dim)).split(_at_a_time(squared.numel())):
+        for part in (_on_device(LENGTHSCALES, x) * math.sqrt(dim)).split(_at_a_time(squared.numel())):
             scale = part[:, None, None]
             root = math.sqrt(3) * distance / scale
             kernel = torch.exp(-0.5 * squared / scale**2) if smooth else (1 + root) * torch.exp(-root)
-            kernel = kernel.masked_fill(unseen, 0.0)  # [B L N C]
-            covariance = kernel[:, :, None, :known] + added[:, None]  # [B L S C C]
-            factor, _ = torch.linalg.cholesky_ex(covariance)
-            both = torch.cat([y[:, None, :, None].expand(-1, len(part), -1, -1), kernel[:, :, known:].mT], dim=-1)
-            solved = torch.linalg.solve_triangular(
-                factor, both[:, :, None].expand(-1, -1, len(NOISES), -1, -1), upper=False
-            )
-            values, weights = solved[..., :1], solved[..., 1:]
-            size = values.square().sum((-2, -1))
-            log_evidence = -factor.diagonal(dim1=-2, dim2=-1).log().sum(-1) + _log_student(size, count[..., None])
+            half_log_det, size, mean, left = _regress(kernel.masked_fill(unseen, 0.0), y, added)
+            log_evidence = -half_log_det + _log_student(size, count[..., None])
             amplitude = (2 * RATE + size) / (2 * SHAPE + count[..., None])
-            variance = (1 - weights.square().sum(-2)).clamp(min=JITTER)
             noise = torch.where(of_function[:, None, None], 0.0, noises[:, 0, 0])
-            variance = (variance + noise[..., None]) * amplitude[..., None]
-            mean = (weights * values).sum(-2)
+            variance = (left + noise[..., None]) * amplitude[..., None]
             found.append([t.flatten(1, 2) for t in (log_evidence, mean, variance)])
     log_evidence, mean, variance = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
     log_weight = torch.log_softmax(log_evidence, dim=1)
@@ -118,9 +108,28 @@ def advise(
     return Advice(log_weight, mean, variance, torch.stack(about, dim=-1))
 
 
+def _regress(
+    kernel: Float[Tensor, "B L N C"], y: Float[Tensor, "B C"], added: Float[Tensor, "B S C C"]
+) -> tuple[Float[Tensor, "B L S"], Float[Tensor, "B L S"], Float[Tensor, "B L S M"], Float[Tensor, "B L S M"]]:
+    """With K = kernel + noise of the context: log|K| / 2 and y' K^-1 y, and the targets' means and variances, noise apart."""
+    known = y.shape[1]
+    factor, _ = torch.linalg.cholesky_ex(kernel[:, :, None, :known] + added[:, None])
+    both = torch.cat([y[:, None, :, None].expand(-1, kernel.shape[1], -1, -1), kernel[:, :, known:].mT], dim=-1)
+    both = both[:, :, None].expand(-1, -1, added.shape[1], -1, -1)
+    values, weights = torch.linalg.solve_triangular(factor, both, upper=False).tensor_split([1], dim=-1)
+    left = (1 - weights.square().sum(-2)).clamp(min=JITTER)
+    half_log_det = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    return half_log_det, values.square().sum((-2, -1)), (weights * values).sum(-2), left
+
+
 def _log_student(size: Tensor, count: Tensor) -> Tensor:
     """Log-evidence of so many values with this sum of squares, once whitened, but for what all processes share."""
     return -(SHAPE + count / 2) * torch.log(RATE + size / 2)
+
+
+def _on_device(values: tuple[float, ...], like: Tensor) -> Tensor:
+    """Made there, and not copied: a step of training that is captured as a CUDA graph allows no copies from the CPU."""
+    return torch.cat([like.new_full((1,), value) for value in values])
 
 
 def _at_a_time(numbers: int) -> int:
