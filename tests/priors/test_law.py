@@ -95,7 +95,7 @@ def test_of_strangers_functions_it_leaves_nothing_to_foretell(dim: int, alone: b
     drawn, noisy, level = batch.y[:, targets, 0], y_t[:, targets, 0], level[:, targets]
     left = torch.where(mask, (drawn - expected) / sigma(level), 0.0)  # in units of what a network learns
     known = (left != 0).any(1)
-    assert 0.4 < known.double().mean() < 0.7
+    assert 0.55 < known.double().mean() < 0.8  # all plain tasks but a few, and half of the others
     outputs = (alpha(level) * noisy - expected) / sigma(level)
     for seen in (torch.ones_like(noisy), noisy, outputs.clamp(-5, 5), torch.tanh(expected)):
         product = ((left * seen * mask).sum(1) / mask.sum(1).clamp(min=1))[known]
