@@ -154,7 +154,7 @@ class Recipe:
             raise ValueError(f"an advised network predicts v, not {self.prediction}")
         if self.trust_only and (self.prior != UNIVERSAL or not self.start or not self.network.get("advised")):
             raise ValueError(
-                "whom to trust is learned by an advised network of the universal prior that starts from a model"
+                "whom to trust is learned beside a trained network: it needs the prior universal and a model to start from"
             )
         if not self.dims or min(self.dims) < 1:
             raise ValueError(f"dims must be whole numbers of at least 1, not {self.dims}")
