@@ -104,14 +104,14 @@ def fit(
     capturable = not isinstance(model, NeuralProcess) or not model.kind.convolutional
     on_graph = device.type == "cuda" and fabric.world_size == 1 and capturable
     optimizer: torch.optim.Optimizer = (Muon if recipe.optimiser is Optimiser.MUON else torch.optim.AdamW)(
-        trained_parameters(raw).values(),
+        _trained_parameters(raw).values(),
         lr=torch.tensor(recipe.learning_rate, device=device) if on_graph else recipe.learning_rate,
         weight_decay=recipe.weight_decay,
         betas=(0.9, 0.99),
         capturable=on_graph,
         fused=on_graph,
     )
-    average = [p.detach().clone() for p in trained_parameters(raw).values()]
+    average = [p.detach().clone() for p in _trained_parameters(raw).values()]
     start = 0
     if folder is not None and (state := folder.load_state(device)) is not None:
         start = _restore(state, raw, optimizer, average)
@@ -178,13 +178,13 @@ def fit(
             folder.save_state(_state(step, spent(), raw, optimizer, average))
     speed = _measure(draw, update, recipe, step) if step >= recipe.steps or spent() > time_limit else Speed(0, 0, 0, 0)
     with torch.no_grad():
-        for parameter, mean in zip(trained_parameters(raw).values(), average, strict=True):
+        for parameter, mean in zip(_trained_parameters(raw).values(), average, strict=True):
             parameter.copy_(mean)
     raw.requires_grad_(False)
     return speed
 
 
-def trained_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
+def _trained_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
     """Those that training changes, by their names."""
     return {name: p for name, p in network.named_parameters() if p.requires_grad}
 
@@ -246,7 +246,7 @@ def schedule(recipe: Recipe, step: int, done: float) -> float:
 
 def _score(validate: Callable[[Any], float], network: nn.Module, average: list[Tensor]) -> float:
     """The score of the averaged weights, which take the place of the trained ones for that moment."""
-    parameters = [p.detach() for p in trained_parameters(network).values()]
+    parameters = [p.detach() for p in _trained_parameters(network).values()]
     kept = [p.clone() for p in parameters]
     try:
         torch._foreach_copy_(parameters, average)
@@ -282,7 +282,7 @@ def _state(
     step: int, seconds: float, network: nn.Module, optimizer: torch.optim.Optimizer, average: list[Tensor]
 ) -> TrainingState:
     tensors = {f"weight/{name}": parameter.detach() for name, parameter in network.named_parameters()}
-    for (name, parameter), mean in zip(trained_parameters(network).items(), average, strict=True):
+    for (name, parameter), mean in zip(_trained_parameters(network).items(), average, strict=True):
         state = optimizer.state[parameter]
         tensors[f"average/{name}"] = mean
         tensors[f"first/{name}"] = state["exp_avg"]
@@ -295,7 +295,7 @@ def _restore(state: TrainingState, network: nn.Module, optimizer: torch.optim.Op
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             parameter.copy_(state.tensors[f"weight/{name}"])
-        for (name, parameter), mean in zip(trained_parameters(network).items(), average, strict=True):
+        for (name, parameter), mean in zip(_trained_parameters(network).items(), average, strict=True):
             mean.copy_(state.tensors[f"average/{name}"])
             moments = {"exp_avg": state.tensors[f"first/{name}"].clone()}
             if (second := state.tensors.get(f"second/{name}")) is not None:

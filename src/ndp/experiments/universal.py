@@ -48,7 +48,7 @@ class Sizes:
 QUICK = Sizes(functions=6, dims=(1, 5), splits=1, hierarchical=8)
 FULL = Sizes(functions=167, dims=(1, 2, 3, 5, 8, 10), splits=10, hierarchical=200)
 EXACT_DRAWS = 8  # at each place; one alone would leave the error almost twice as large
-AT_ONCE = 20  # functions
+AT_ONCE = 20  # functions of that comparison that go through the model together
 
 
 @dataclass(frozen=True)

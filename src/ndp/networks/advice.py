@@ -69,7 +69,7 @@ def advise(
 ) -> Advice:
     """What the bank says of the values at `x_target`: of the function where `of_function`, else of observations.
 
-    All is in units of the context. A context at a level above CLEAN has noise of a known size on top of what it shows.
+    All is in units of the context. A context at a level below CLEAN has noise of a known size on top of what it shows.
     """
     precise = torch.float64
     x, y_t, level, x_target = (t.to(precise) for t in (x, y_t, level, x_target))
@@ -81,8 +81,8 @@ def advise(
     distance = (squared + 1e-20).sqrt()
     unseen = ~(mask[:, None] & torch.nn.functional.pad(mask, (0, x_target.shape[1]), value=True)[:, :, None])[:, None]
     own_noise = torch.where(mask, ratio(level).square() + JITTER, 1.0)[:, None]  # a place without a point knows itself
-    noises = _on_device(NOISES, x)[:, None, None].square()
-    added = torch.diag_embed(own_noise + torch.where(mask[:, None], noises[:, 0], 0.0))  # [B S C C]
+    noises = _on_device(NOISES, x).square()
+    added = torch.diag_embed(own_noise + torch.where(mask[:, None], noises[:, None], 0.0))  # [B S C C]
 
     found = []
     for smooth in (True, False):
@@ -93,7 +93,7 @@ def advise(
             half_log_det, size, mean, left = _regress(kernel.masked_fill(unseen, 0.0), y, added)
             log_evidence = -half_log_det + _log_student(size, count[..., None])
             amplitude = (2 * RATE + size) / (2 * SHAPE + count[..., None])
-            noise = torch.where(of_function[:, None, None], 0.0, noises[:, 0, 0])
+            noise = torch.where(of_function[:, None, None], 0.0, noises)
             variance = (left + noise[..., None]) * amplitude[..., None]
             found.append([t.flatten(1, 2) for t in (log_evidence, mean, variance)])
     log_evidence, mean, variance = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
