@@ -66,6 +66,32 @@ def test_draws_are_the_same_as_without_recording(name: str, monkeypatch: pytest.
     torch.testing.assert_close(recorded, ordinary, atol=2e-3, rtol=2e-3)
 
 
+@needs_gpu
+def test_values_asked_for_alone_are_the_same_as_without_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_ndp("universal", "cuda")
+    x = torch.randn(40, 5, generator=torch.Generator().manual_seed(0))
+    laws = model.condition(x[:30], x[:30].sum(1)).observations.marginals
+    recorded = [laws.moments(x[30:]) for _ in range(3)][-1]
+    monkeypatch.setattr("ndp.diffusion.replay.MOST_VALUES", 0)
+    ordinary = laws.moments(x[30:])
+    torch.testing.assert_close(recorded.mean, ordinary.mean, atol=2e-3, rtol=2e-3)
+    torch.testing.assert_close(recorded.std, ordinary.std, atol=2e-3, rtol=2e-3)
+
+
+def test_advice_is_a_part_of_a_setting() -> None:
+    network = load_ndp("universal").network
+    x, y = torch.randn(1, 4, 2), torch.randn(1, 4, 1)
+    encoding = network.encode(x, y, torch.full((1, 4), 20.0), None, x, alone=True)
+    assert _shape_of(encoding) is not None
+    twin = _cloned(encoding)
+    assert twin.advice is not encoding.advice
+    held = {t.data_ptr() for t in _tensors_in(twin)}
+    for own, other in zip(vars(twin.advice).values(), vars(encoding.advice).values(), strict=True):
+        assert own.data_ptr() in held
+        assert own.data_ptr() != other.data_ptr()
+        assert torch.equal(own, other)
+
+
 def test_a_setting_is_described_by_all_but_the_numbers_of_its_tensors() -> None:
     encodings = []
     for seed, points in ((0, 4), (1, 4), (2, 5)):

@@ -166,3 +166,13 @@ def test_what_cannot_be_advised_is_told() -> None:
         BiDimensionalAttention(num_outputs=3, advised=True)
     with pytest.raises(ValueError, match="separate"):
         BiDimensionalAttention(context=ContextAttention.FULL, advised=True)
+
+
+def test_all_of_it_is_made_where_the_data_are() -> None:
+    """A device without memory refuses what comes from elsewhere, and so would a GPU, or wait for it."""
+    x, y, level, x_target = (t.to("meta") for t in points())
+    mask = torch.ones_like(y, dtype=torch.bool)
+    advice = advise(x, y, level, mask, x_target, torch.zeros(len(x), dtype=torch.bool, device="meta"))
+    told = advice.v(torch.empty(6, 4, dtype=torch.float64, device="meta"), torch.empty(1, 1, device="meta"))
+    assert told.shape == (6, 4)
+    assert told.device.type == "meta"

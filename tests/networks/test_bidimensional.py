@@ -126,6 +126,19 @@ def test_rotary_inputs_are_translation_equivariant(attention, shift: float, seed
     torch.testing.assert_close(shifted, expected, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.parametrize("attention", PointAttention)
+def test_one_token_for_all_dimensions_of_a_point_is_one_for_each(attention, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = network(attention, Inputs.ROTARY)
+    x, y_t, level, mask = random_points(seed=0, points=6, dims=3)
+    together = made(x, y_t, level, mask)
+
+    def replicated(x: Tensor, y_t: Tensor) -> Tensor:
+        return y_t[:, :, None].expand(-1, -1, x.shape[-1], -1)
+
+    monkeypatch.setattr(made, "_features", replicated)
+    torch.testing.assert_close(together, made(x, y_t, level, mask))
+
+
 @pytest.mark.parametrize("inputs", [Inputs.RAW, Inputs.FOURIER])
 def test_absolute_inputs_are_not(inputs: Inputs) -> None:
     x, y_t, level, _ = random_points(5, 4, 1)

@@ -53,7 +53,7 @@ class AttentionOverPoints(nn.Module):
 
     def forward(
         self,
-        s: Float[Tensor, "B N D H"],
+        s: Float[Tensor, "B N T H"],
         rotation: Rotation | None,
         mask: Bool[Tensor, "_ K"] | None,
         *,
@@ -61,16 +61,18 @@ class AttentionOverPoints(nn.Module):
         memory: Memory | None = None,
         alone: bool = False,
     ) -> tuple[Float[Tensor, "B N D O"], Memory]:
-        """`separate` points at the front read from each other only; `memory` holds points that came before.
+        """There is a token for every input dimension, or one for all of them, which a rotation tells apart (T = D or 1).
+
+        `separate` points at the front read from each other only; `memory` holds points that came before.
 
         `mask` is over memory and points together. All other points read from everything or, `alone`, from the separate
         points or the memory and from themselves, as if each were the only one; `memory` and `mask` are then those of the tasks,
         of which there may be several draws.
         """
-        dims = s.shape[2]
         projected = self.project(s).unflatten(-1, (3, self.heads, -1))
         if rotation is not None:
             projected = rotation.turn(projected)
+        dims = projected.shape[2]
         query, key, value = (self._to_rows(t) for t in projected.unbind(-3))
         own = Memory(key, value)
         if mask is not None and self.form is PointAttention.PER_DIMENSION:

@@ -317,10 +317,14 @@ class BiDimensionalAttention(nn.Module):
         return crowding_by_role(x, mask, self.widths, num_context=num_context, separate=separate, alone=alone)
 
     def _features(self, x: Float[Tensor, "B N D"], y_t: Float[Tensor, "B N P"]) -> Float[Tensor, "B N T F"]:
-        """The values, replicated over the input dimensions, beside the coordinate of each; or beside all of them."""
+        """The values beside the coordinate of each input dimension, or beside all of them.
+
+        Where coordinates enter as differences only, all dimensions of a point start alike, and one token stands for all of
+        them (T = 1) until points that differ in them were read.
+        """
         match self.inputs:
             case Inputs.ROTARY:
-                places = x[..., None][..., :0]
+                places = x[:, :, :1, None][..., :0]
             case Inputs.RAW:
                 places = x[..., None]
             case Inputs.FOURIER:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import gelu
@@ -39,7 +38,7 @@ class BiDimensionalBlocks(nn.ModuleList):
 
     def forward(
         self,
-        s: Float[Tensor, "R N D H"],
+        s: Float[Tensor, "R N T H"],
         level: Float[Tensor, "#R #N E"],
         crowd: Float[Tensor, "B N W"] | None,
         rotation: Rotation | None,
@@ -55,7 +54,7 @@ class BiDimensionalBlocks(nn.ModuleList):
         The first half of the blocks has `early_mask`, if given, in place of `mask`: who is not in it listens, and is not
         heard yet.
         """
-        total = torch.zeros_like(s)
+        total = s.new_zeros(())
         left: list[Memory] = []
         for index, block in enumerate(self):
             memory = None if memories is None else memories[index]
@@ -87,7 +86,7 @@ class BiDimensionalBlock(nn.Module):
 
     def forward(
         self,
-        s: Float[Tensor, "R N D H"],
+        s: Float[Tensor, "R N T H"],
         level: Float[Tensor, "#R #N E"],
         crowd: Float[Tensor, "B N W"] | None,
         rotation: Rotation | None,

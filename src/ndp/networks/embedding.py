@@ -119,8 +119,11 @@ class Rotation:
         cos, sin = torch.cos(angles), torch.sin(angles)
         self._cos, self._sin = torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
 
-    def turn(self, features: Float[Tensor, "R N D *parts heads F"]) -> Float[Tensor, "R N D *parts heads F"]:
-        """Turn features of every point; `parts`, such as queries and keys, are turned alike."""
+    def turn(self, features: Float[Tensor, "R N T *parts heads F"]) -> Float[Tensor, "R N D *parts heads F"]:
+        """Turn features of every point; `parts`, such as queries and keys, are turned alike.
+
+        Features that all input dimensions of a point share (T = 1) are turned by each of them.
+        """
         return self._turn(features, 1)
 
     def turn_back(self, features: Float[Tensor, "R N D *parts heads F"]) -> Float[Tensor, "R N D *parts heads F"]:
