@@ -72,6 +72,23 @@ def test_universal_loses_little_to_an_exact_posterior_and_less_for_its_advice() 
     assert advised.mean < 0.85 * alone.mean
 
 
+def test_draws_of_universal_come_nearer_with_more_calls_and_seven_are_near() -> None:
+    """As docs/universal.md says, from the same noise; its posteriors are not Gaussian."""
+    x = np.linspace(-2, 2, 12)
+    posterior = trained("universal").condition(x, np.sin(3 * x) + 0.1 * np.cos(17 * x)).observations
+    places = np.linspace(-2.5, 2.5, 24)
+    noise = np.random.default_rng(0).normal(size=(48, 24))
+    best, *draws = (np.asarray(posterior.sample(places, 48, steps=n, base_noise=noise)) for n in (60, 20, 10, 7))
+    spread = best.std(0)
+    off = [np.sqrt((((one - best) / spread) ** 2).mean()) for one in draws]
+    narrower = [1 - np.exp(np.log(one.std(0) / spread).mean()) for one in draws]
+    assert off == sorted(off)
+    assert off[0] < 0.05
+    assert off[2] < 0.3
+    assert abs(narrower[0]) < 0.03
+    assert abs(narrower[2]) < 0.2
+
+
 @pytest.mark.parametrize("name", ["se", "matern52"])
 def test_a_posterior_does_not_depend_on_where_the_origin_is(name: str) -> None:
     x, y = np.array([[-1.2], [0.1], [0.7]]), np.array([0.5, -1.0, 0.3])

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from ndp.arrays import Context
 from ndp.diffusion.levels import alpha, level_of_ratio
+from ndp.diffusion.memory import keep_freed_memory
 from ndp.diffusion.prediction import Prediction
 from ndp.diffusion.replay import Replayed
-from ndp.memory import keep_freed_memory
 from ndp.typing import ContextEncoder, Denoiser, Network
 
 # Draws are passed to the network in pieces of about this many tokens, which bounds the memory of a call. On a CPU they are few

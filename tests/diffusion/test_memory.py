@@ -8,7 +8,7 @@ import pytest
 
 FREES_AND_ASKS_AGAIN = """
 import resource, sys, torch
-from ndp.memory import keep_freed_memory
+from ndp.diffusion.memory import keep_freed_memory
 if sys.argv[1] == "keep":
     keep_freed_memory()
 def work():
