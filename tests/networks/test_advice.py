@@ -27,8 +27,8 @@ def observations(x: Tensor, y: Tensor, level: Tensor, x_target: Tensor, mask: Te
 def by_hand(x: np.ndarray, y: np.ndarray, x_target: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weights, means and variances of observations under every process: regression written out, by inverses."""
     found = []
-    for smooth in (True, False):
-        for lengthscale in np.array(LENGTHSCALES) * math.sqrt(x.shape[1]):
+    for lengthscale in np.array(LENGTHSCALES) * math.sqrt(x.shape[1]):
+        for smooth in (True, False):
             for noise in NOISES:
 
                 def kernel(

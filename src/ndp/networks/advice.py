@@ -78,24 +78,20 @@ def advise(
     count = mask.sum(1, keepdim=True)
     every = torch.cat([x, x_target], dim=1)
     squared = (every[:, :, None] - x[:, None]).square().sum(-1)[:, None]  # [B 1 N C]
-    distance = (squared + 1e-20).sqrt()
     unseen = ~(mask[:, None] & torch.nn.functional.pad(mask, (0, x_target.shape[1]), value=True)[:, :, None])[:, None]
     own_noise = torch.where(mask, ratio(level).square() + JITTER, 1.0)[:, None]  # a place without a point knows itself
     noises = _on_device(NOISES, x).square()
     added = torch.diag_embed(own_noise + torch.where(mask[:, None], noises[:, None], 0.0))  # [B S C C]
 
+    noise = torch.where(of_function[:, None, None], 0.0, noises)
     found = []
-    for smooth in (True, False):
-        for part in (_on_device(LENGTHSCALES, x) * math.sqrt(dim)).split(_at_a_time(squared.numel())):
-            scale = part[:, None, None]
-            root = math.sqrt(3) * distance / scale
-            kernel = torch.exp(-0.5 * squared / scale**2) if smooth else (1 + root) * torch.exp(-root)
-            half_log_det, size, mean, left = _regress(kernel.masked_fill(unseen, 0.0), y, added)
-            log_evidence = -half_log_det + _log_student(size, count[..., None])
-            amplitude = (2 * RATE + size) / (2 * SHAPE + count[..., None])
-            noise = torch.where(of_function[:, None, None], 0.0, noises)
-            variance = (left + noise[..., None]) * amplitude[..., None]
-            found.append([t.flatten(1, 2) for t in (log_evidence, mean, variance)])
+    for lengthscales in (_on_device(LENGTHSCALES, x) * math.sqrt(dim)).split(_at_a_time(squared.numel())):
+        kernels = _kernels(squared, lengthscales[:, None, None]).masked_fill(unseen, 0.0)
+        half_log_det, size, mean, left = _regress(kernels, y, added)
+        log_evidence = -half_log_det + _log_student(size, count[..., None])
+        amplitude = (2 * RATE + size) / (2 * SHAPE + count[..., None])
+        variance = (left + noise[..., None]) * amplitude[..., None]
+        found.append([t.flatten(1, 2) for t in (log_evidence, mean, variance)])
     log_evidence, mean, variance = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
     log_weight = torch.log_softmax(log_evidence, dim=1)
     weight = log_weight.exp()[..., None]
@@ -106,6 +102,13 @@ def advise(
     about = [middle, 0.5 * spread.log(), fit.expand_as(middle), (count + 1).log().expand_as(middle)]
     about.append(torch.full_like(middle, math.log(dim)))
     return Advice(log_weight, mean, variance, torch.stack(about, dim=-1))
+
+
+def _kernels(squared: Float[Tensor, "B 1 N C"], lengthscales: Float[Tensor, "L 1 1"]) -> Float[Tensor, "B 2*L N C"]:
+    """Of points at these squared distances: with each lengthscale the smooth kernel and the rough one."""
+    smooth = torch.exp(-0.5 * squared / lengthscales.square())
+    root = math.sqrt(3) * (squared + 1e-20).sqrt() / lengthscales
+    return torch.stack([smooth, (1 + root) * torch.exp(-root)], dim=2).flatten(1, 2)
 
 
 def _regress(
@@ -133,8 +136,8 @@ def _on_device(values: tuple[float, ...], like: Tensor) -> Tensor:
 
 
 def _at_a_time(numbers: int) -> int:
-    """How many lengthscales at a time hold no more than so many numbers."""
-    return max(1, min(len(LENGTHSCALES), MOST_NUMBERS // max(numbers * len(NOISES), 1)))
+    """How many lengthscales there is room for at a time, where one kernel has so many numbers."""
+    return max(1, min(len(LENGTHSCALES), MOST_NUMBERS // max(numbers * 2 * len(NOISES), 1)))
 
 
 class Trust(nn.Module):
