@@ -2,13 +2,12 @@
 
 A draw of one value is a rising function of its noise `z`. So its quantile of probability p is the draw of `z = ndtri(p)`, its
 moments are integrals over `z`, and no random number is drawn. Every target is asked for alone with the context, in one call for
-all of them.
+all of them, and in few calls (`ndp.diffusion.single_values`).
 """
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -16,15 +15,13 @@ from torch import Tensor
 from ndp.arrays import Context, Form, read_inputs_for, read_probabilities
 from ndp.diffusion import likelihood
 from ndp.diffusion.conditioning import conditional_denoiser
-from ndp.diffusion.solvers import dpm_solver, from_noise
+from ndp.diffusion.single_values import travel, travel_levels
 from ndp.scaling import Units
 from ndp.typing import Array, Denoiser, Moments
 
 if TYPE_CHECKING:
     from ndp.process import NDP
 
-# One value has no others to move with: noise of ten standard deviations drowns it, and no call is spent on more.
-NOISIEST = 10.0
 AT_ONCE = 256  # targets, which bounds the memory of a call
 # Targets are filled up to a multiple of this. Products of matrices treat what is left over of their blocks in another order,
 # and an answer would differ in its last digits with how many others were asked for.
@@ -44,21 +41,21 @@ class NDPMarginals:
         self._units = units
         self._of_function = of_function
 
-    def moments(self, x: Array, *, nodes: int = 5, steps: int = 10) -> Moments:
-        """Mean and standard deviation at every point, by Gauss-Hermite quadrature over the noise."""
-        place, weight = np.polynomial.hermite_e.hermegauss(nodes)
-        values = self._at(x, torch.as_tensor(place)[:, None], steps)
-        weights = torch.as_tensor(weight / weight.sum()).to(values)[:, None, None, None]
-        mean = (weights * values).sum(0)
-        variance = (weights * (values - mean).square()).sum(0)
-        give = self._units.from_model_y
-        return Moments(self._form.give(give(mean)), self._form.give((give(mean + variance.sqrt()) - give(mean)).abs()))
+    def moments(self, x: Array, *, steps: int = 10) -> Moments:
+        """Mean and standard deviation at every point, in `steps` calls of the network."""
+        return self._answers(x, torch.zeros(0, 1), steps)[0]
 
     def quantiles(self, x: Array, probabilities: Sequence[float], *, steps: int = 10) -> Array:
-        """Quantiles at every point: [Q B M P]."""
+        """Quantiles at every point, [Q B M P], in `steps` calls of the network."""
+        return self.moments_and_quantiles(x, probabilities, steps=steps)[1]
+
+    def moments_and_quantiles(
+        self, x: Array, probabilities: Sequence[float], *, steps: int = 10
+    ) -> tuple[Moments, Array]:
+        """Both, for the price of the quantiles."""
         asked = read_probabilities(probabilities, torch.zeros((), dtype=torch.float64))
         noise = torch.special.ndtri(asked.clamp(1e-6, 1 - 1e-6))[:, None] * torch.as_tensor(self._units.y_turn()).cpu()
-        return self._form.give(self._units.from_model_y(self._at(x, noise, steps)))
+        return self._answers(x, noise, steps)
 
     def log_prob(self, x: Array, y: Array, *, steps: int = 15) -> Array:
         """Log-density of every value by itself in nats: [B M P]."""
@@ -72,18 +69,20 @@ class NDPMarginals:
         volume = torch.as_tensor(self._units.log_det(1)).to(log_p.device, torch.float64)
         return self._form.give(log_p.double() + volume.reshape(-1, 1, 1))
 
-    def _at(self, x: Array, noise: Float[Tensor, "S #B"], steps: int) -> Float[Tensor, "S B M 1"]:
-        """The draws that these noises stand for, in model units."""
+    def _answers(self, x: Array, noise: Float[Tensor, "S #B"], steps: int) -> tuple[Moments, Array]:
+        """Moments, and the values that these noises stand for."""
         inputs = self._units.to_model_x(read_inputs_for(self._context, x))
-        levels, last_step = self._ndp.solver_levels(1, steps, noisiest=NOISIEST)
+        levels = travel_levels(steps, self._ndp.trained_ratios, self._ndp.dtype).to(inputs.device)
         pieces = []
         with torch.no_grad():
             for piece in _in_blocks(inputs):
-                denoise = self._denoiser(piece)
-                base = noise.to(piece.device, self._ndp.dtype)[:, :, None, None].expand(-1, *piece.shape[:2], 1)
-                start = from_noise(denoise, base, levels[0])
-                pieces.append(last_step(denoise, dpm_solver(denoise, start, levels), levels[-1]))
-        return torch.cat(pieces, dim=2)[:, :, : inputs.shape[1]]
+                journey = travel(self._denoiser(piece), noise, piece.to(self._ndp.dtype), levels)
+                mean, variance = journey.moments()
+                pieces.append(torch.cat([mean[None], variance.sqrt()[None], journey.asked]))
+        mean, std, *_ = values = torch.cat(pieces, dim=2)[:, :, : inputs.shape[1]]
+        give = self._units.from_model_y
+        moments = Moments(self._form.give(give(mean)), self._form.give((give(mean + std) - give(mean)).abs()))
+        return moments, self._form.give(give(values[2:]))
 
     def _denoiser(self, inputs: Float[Tensor, "B M D"]) -> Denoiser:
         ndp = self._ndp

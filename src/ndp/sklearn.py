@@ -20,8 +20,6 @@ from ndp.devices import read_device
 from ndp.guards import MOST_OBSERVATIONS, columns_to_keep, rows_to_keep, within_reach
 from ndp.process import FEWEST_STEPS, NDP, NDPPosterior
 
-NODES = 3  # values of the noise that mean and standard deviation are made of: exact for near-normal laws
-
 
 class NDPRegressor(RegressorMixin, BaseEstimator):
     """Predictions of a pretrained NDP, with no fitting: calibrated, not Gaussian, and with coherent draws.
@@ -33,7 +31,7 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
 
     # Arguments are checked by `fit`, as scikit-learn wants it, and so they are not annotated.
     def __init__(
-        self, model: Any = "universal", *, steps: Any = 6, device: Any = "auto", random_state: Any = 0
+        self, model: Any = "universal", *, steps: Any = 5, device: Any = "auto", random_state: Any = 0
     ) -> None:
         self.model = model
         self.steps = steps
@@ -67,14 +65,13 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
         """
         x = self._inputs(X)
         laws = self._posterior(noisy).marginals
-        moments = laws.moments(x, nodes=NODES, steps=self.steps)
-        answer = [np.asarray(moments.mean, dtype=np.float64)]
-        if return_std:
-            answer.append(np.asarray(moments.std, dtype=np.float64))
-        if return_quantiles is not None:
-            quantiles = np.asarray(laws.quantiles(x, return_quantiles, steps=self.steps), dtype=np.float64)
-            answer.append(quantiles.T)
-        return answer[0] if len(answer) == 1 else tuple(answer)
+        if return_quantiles is None:
+            answer = list(laws.moments(x, steps=self.steps)[: 1 + return_std])
+        else:
+            moments, quantiles = laws.moments_and_quantiles(x, return_quantiles, steps=self.steps)
+            answer = [*moments[: 1 + return_std], quantiles.T]
+        arrays = tuple(np.asarray(part, dtype=np.float64) for part in answer)
+        return arrays[0] if len(arrays) == 1 else arrays
 
     def sample_y(
         self,

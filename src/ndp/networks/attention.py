@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from ndp.networks.embedding import Rotation
+from ndp.networks.linear import Linear, quick_linear
 
 
 class PointAttention(StrEnum):
@@ -48,8 +49,8 @@ class AttentionOverPoints(nn.Module):
         super().__init__()
         self.heads = heads
         self.form = form
-        self.project = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, out_width)
+        self.project = Linear(width, 3 * width)
+        self.out = Linear(width, out_width)
 
     def forward(
         self,
@@ -117,13 +118,13 @@ class AttentionOverDimensions(nn.Module):
     def __init__(self, width: int, out_width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.project = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, out_width)
+        self.project = Linear(width, 3 * width)
+        self.out = Linear(width, out_width)
 
     def forward(self, s: Float[Tensor, "B N D H"]) -> Float[Tensor, "B N D O"]:
         if s.shape[2] == 1:  # a softmax over one is one: what is read is the value itself
             start = 2 * self.project.out_features // 3
-            value = nn.functional.linear(s, self.project.weight[start:], self.project.bias[start:])
+            value = quick_linear(s, self.project.weight[start:], self.project.bias[start:])
             return self.out(value)
         query, key, value = self.project(s).unflatten(-1, (3, self.heads, -1)).unbind(-3)
         many = s.device.type == "cuda" and s.shape[2] >= MANY_DIMENSIONS

@@ -20,6 +20,7 @@ from ndp.networks.embedding import (
     sinusoids,
     without_masked,
 )
+from ndp.networks.linear import Linear
 
 ABSOLUTE = 16  # frequencies by which a token knows where it is
 
@@ -108,9 +109,7 @@ class ImageBlock(nn.Module):
         super().__init__()
         self.norm_points, self.norm_point = LevelNorm(width, level_width), LevelNorm(width, level_width)
         self.over_points = AttentionOverPoints(width, width, heads, PointAttention.SUMMED)
-        self.at_point = nn.Sequential(
-            nn.Linear(width, expansion * width), nn.GELU(), nn.Linear(expansion * width, width)
-        )
+        self.at_point = nn.Sequential(Linear(width, expansion * width), nn.GELU(), Linear(expansion * width, width))
         for last in (self.over_points.out, self.at_point[-1]):
             assert isinstance(last, nn.Linear)
             nn.init.zeros_(last.weight)
