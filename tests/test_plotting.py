@@ -44,9 +44,13 @@ def test_a_fan_has_nested_bands_and_a_median() -> None:
     _, (ax,) = new_figure(1)
     levels = (0.05, 0.25, 0.5, 0.75, 0.95)
     plot_fan(ax, X, np.array(levels)[:, None] * np.ones(3), levels)
-    assert [band.get_label() for band in ax.collections] == ["90% of draws", "50% of draws"]
-    spans = [np.ptp(band.get_paths()[0].vertices[:, 1]) for band in ax.collections]
+    named = {band.get_label(): band for band in ax.collections if not band.get_label().startswith("_")}
+    bands = [band for band in ax.collections if band not in named.values()]
+    spans = [np.ptp(band.get_paths()[0].vertices[:, 1]) for band in bands]
     np.testing.assert_allclose(spans, [0.9, 0.5])
+    assert list(named) == ["90% of draws", "50% of draws"]
+    shades = [band.get_alpha() for band in named.values()]  # as they are seen, one on top of the other
+    np.testing.assert_allclose(shades, [bands[0].get_alpha(), 1 - (1 - bands[0].get_alpha()) ** 2])
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), 0.5)
 
 
