@@ -41,6 +41,20 @@ def test_a_target_is_told_the_same_alone_and_among_others() -> None:
         )
 
 
+def test_quantiles_do_not_cross_and_come_in_the_order_asked() -> None:
+    torch.manual_seed(1)
+    network = BiDimensionalAttention(width=16, heads=2, blocks=2, level_width=8)
+    for weights in network.parameters():  # an unruly one, whose slopes do not belong to any law
+        weights.data.mul_(3)
+    torch.nn.init.normal_(network.out.weight, std=2.0)
+    marginals = ndp.NDP(network.double().requires_grad_(False)).condition(X, Y).marginals
+    grid = np.linspace(-3, 3, 50)[:, None]
+    rising = np.asarray(marginals.quantiles(grid, [0.01, 0.1, 0.3, 0.7, 0.9, 0.99], steps=3))
+    assert (np.diff(rising, axis=0) >= 0).all()
+    shuffled = np.asarray(marginals.quantiles(grid, [0.7, 0.01, 0.99, 0.3, 0.9, 0.1], steps=3))
+    np.testing.assert_allclose(shuffled, rising[[3, 0, 5, 2, 4, 1]], rtol=1e-12)
+
+
 def test_values_of_several_outputs_are_refused() -> None:
     model = ndp.NDP(BiDimensionalAttention(num_outputs=2, width=16, heads=2, blocks=1), num_outputs=2)
     with pytest.raises(ValueError, match="2 outputs"):

@@ -43,7 +43,7 @@ class NDPMarginals:
 
     def moments(self, x: Array, *, steps: int = 10) -> Moments:
         """Mean and standard deviation at every point, in `steps` calls of the network."""
-        return self._answers(x, torch.zeros(0, 1), steps)[0]
+        return self._answers(x, torch.zeros(0, dtype=torch.float64), steps)[0]
 
     def quantiles(self, x: Array, probabilities: Sequence[float], *, steps: int = 10) -> Array:
         """Quantiles at every point, [Q B M P], in `steps` calls of the network."""
@@ -54,8 +54,7 @@ class NDPMarginals:
     ) -> tuple[Moments, Array]:
         """Both, for the price of the quantiles."""
         asked = read_probabilities(probabilities, torch.zeros((), dtype=torch.float64))
-        noise = torch.special.ndtri(asked.clamp(1e-6, 1 - 1e-6))[:, None] * torch.as_tensor(self._units.y_turn()).cpu()
-        return self._answers(x, noise, steps)
+        return self._answers(x, asked, steps)
 
     def log_prob(self, x: Array, y: Array, *, steps: int = 15) -> Array:
         """Log-density of every value by itself in nats: [B M P]."""
@@ -69,8 +68,9 @@ class NDPMarginals:
         volume = torch.as_tensor(self._units.log_det(1)).to(log_p.device, torch.float64)
         return self._form.give(log_p.double() + volume.reshape(-1, 1, 1))
 
-    def _answers(self, x: Array, noise: Float[Tensor, "S #B"], steps: int) -> tuple[Moments, Array]:
-        """Moments, and the values that these noises stand for."""
+    def _answers(self, x: Array, asked: Float[Tensor, "Q"], steps: int) -> tuple[Moments, Array]:
+        """Moments, and quantiles of the probabilities `asked`, which never cross."""
+        noise = torch.special.ndtri(asked.clamp(1e-6, 1 - 1e-6))[:, None] * torch.as_tensor(self._units.y_turn()).cpu()
         inputs = self._units.to_model_x(read_inputs_for(self._context, x))
         levels = travel_levels(steps, self._ndp.trained_ratios, self._ndp.dtype).to(inputs.device)
         pieces = []
@@ -82,7 +82,8 @@ class NDPMarginals:
         mean, std, *_ = values = torch.cat(pieces, dim=2)[:, :, : inputs.shape[1]]
         give = self._units.from_model_y
         moments = Moments(self._form.give(give(mean)), self._form.give((give(mean + std) - give(mean)).abs()))
-        return moments, self._form.give(give(values[2:]))
+        rank = asked.argsort().argsort().to(values.device)  # each probability has the value of its rank
+        return moments, self._form.give(give(values[2:]).sort(0).values[rank])
 
     def _denoiser(self, inputs: Float[Tensor, "B M D"]) -> Denoiser:
         ndp = self._ndp
