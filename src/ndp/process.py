@@ -152,16 +152,14 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
         values = read_values(y, "y", inputs, num_outputs=self.num_outputs, batched=form.batched)
         return units.to_model_x(inputs), units.to_model_y(values)
 
-    def solver_levels(
-        self, num_values: int, steps: int, *, noisiest: float | None = None
-    ) -> tuple[Float[Tensor, "K"], LastStep]:
+    def solver_levels(self, num_values: int, steps: int) -> tuple[Float[Tensor, "K"], LastStep]:
         """The grid of a solver on a function of so many values, and its last step.
 
         It starts where training ends at the latest, and ends below the noise floor, where half a step is exact, or near zero.
         """
         floor, seen = self.noise_floor, self.trained_ratios
         smallest, last_step = (floor / 5, half_to_zero) if floor >= 0.01 else (0.002, to_zero)
-        largest = min(noisiest or noisiest_ratio(num_values), seen[1])
+        largest = min(noisiest_ratio(num_values), seen[1])
         levels = log_uniform(steps, largest=largest, smallest=max(smallest, seen[0]), dtype=self.dtype)
         return levels.to(self.device), last_step
 
