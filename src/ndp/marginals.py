@@ -15,7 +15,7 @@ from torch import Tensor
 from ndp.arrays import Context, Form, read_inputs_for, read_probabilities
 from ndp.diffusion import likelihood
 from ndp.diffusion.conditioning import conditional_denoiser
-from ndp.diffusion.single_values import travel, travel_levels
+from ndp.diffusion.single_values import solve_values, value_levels
 from ndp.scaling import Units
 from ndp.typing import Array, Denoiser, Moments
 
@@ -72,13 +72,13 @@ class NDPMarginals:
         """Moments, and quantiles of the probabilities `asked`, which never cross."""
         noise = torch.special.ndtri(asked.clamp(1e-6, 1 - 1e-6))[:, None] * torch.as_tensor(self._units.y_turn()).cpu()
         inputs = self._units.to_model_x(read_inputs_for(self._context, x))
-        levels = travel_levels(steps, self._ndp.trained_ratios, self._ndp.dtype).to(inputs.device)
+        levels = value_levels(steps, self._ndp.trained_ratios, self._ndp.dtype).to(inputs.device)
         pieces = []
         with torch.no_grad():
             for piece in _in_blocks(inputs):
-                journey = travel(self._denoiser(piece), noise, piece.to(self._ndp.dtype), levels)
-                mean, variance = journey.moments()
-                pieces.append(torch.cat([mean[None], variance.sqrt()[None], journey.asked]))
+                solved = solve_values(self._denoiser(piece), noise, piece.to(self._ndp.dtype), levels)
+                mean, variance = solved.moments()
+                pieces.append(torch.cat([mean[None], variance.sqrt()[None], solved.asked]))
         mean, std, *_ = values = torch.cat(pieces, dim=2)[:, :, : inputs.shape[1]]
         give = self._units.from_model_y
         moments = Moments(self._form.give(give(mean)), self._form.give((give(mean + std) - give(mean)).abs()))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ndp.diffusion.levels import alpha, ratio
-from ndp.diffusion.single_values import Journey, travel, travel_levels
+from ndp.diffusion.single_values import SolvedValues, solve_values, value_levels
 from ndp.typing import Denoiser
 
 PROBABILITIES = torch.tensor([0.05, 0.25, 0.5, 0.75, 0.95], dtype=torch.float64)
@@ -47,9 +47,9 @@ class NormalMixture:
         return low
 
 
-def journey(law: NormalMixture, steps: int, asked: Tensor = ASKED, *, nodes: int = 4) -> Journey:
-    levels = travel_levels(steps, TRAINED, torch.float64)
-    return travel(law.denoiser(), asked, torch.zeros(1, 1, 1, dtype=torch.float64), levels, nodes=nodes)
+def solved(law: NormalMixture, steps: int, asked: Tensor = ASKED, *, nodes: int = 4) -> SolvedValues:
+    levels = value_levels(steps, TRAINED, torch.float64)
+    return solve_values(law.denoiser(), asked, torch.zeros(1, 1, 1, dtype=torch.float64), levels, nodes=nodes)
 
 
 SHAPES = {
@@ -62,7 +62,7 @@ SHAPES = {
 @pytest.mark.parametrize("steps", [1, 2, 5])
 @pytest.mark.parametrize("std", [0.003, 0.05, 1.0, 2.0])
 def test_normal_laws_are_exact_in_any_number_of_steps(steps: int, std: float) -> None:
-    found = journey(NormalMixture((1.0, 0.7, std)), steps)
+    found = solved(NormalMixture((1.0, 0.7, std)), steps)
     mean, variance = found.moments()
     torch.testing.assert_close(mean.item(), 0.7, rtol=0, atol=1e-6 * std)
     torch.testing.assert_close(variance.sqrt().item(), std, rtol=1e-6, atol=0)
@@ -75,19 +75,19 @@ def test_other_laws_are_near_in_five_steps_and_nearer_in_more(name: str) -> None
     mean, std = law.moments()
     errors = []
     for steps in (5, 10, 20, 40):
-        found = journey(law, steps, nodes=8)
+        found = solved(law, steps, nodes=8)
         errors.append(float((found.asked[:, 0, 0, 0] - law.quantiles()).abs().mean()) / std)
     assert errors[0] < 0.12
     assert all(later < 0.75 * sooner for sooner, later in pairwise(errors))
     assert errors[-1] < 0.004
-    at_once = journey(law, 5).moments()
+    at_once = solved(law, 5).moments()
     assert abs(float(at_once[0]) - mean) < 0.1 * std
     assert abs(math.log(float(at_once[1].sqrt()) / std)) < 0.15
 
 
 def test_rare_values_count_in_the_standard_deviation_though_no_node_stands_for_them() -> None:
     law = NormalMixture((0.995, 0.0, 0.3), (0.005, 3.0, 0.3))
-    found = journey(law, 5)
+    found = solved(law, 5)
     _, std = law.moments()
     nodes_alone = (found.weights * found.nodes**2).sum() - (found.weights * found.nodes).sum() ** 2
     off = [abs(math.log(float(variance.sqrt()) / std)) for variance in (found.moments()[1], nodes_alone)]
@@ -97,27 +97,29 @@ def test_rare_values_count_in_the_standard_deviation_though_no_node_stands_for_t
 
 def test_an_answer_does_not_depend_on_what_else_is_asked_for() -> None:
     law = SHAPES["two kernels"]
-    together = journey(law, 5)
+    together = solved(law, 5)
     for index in range(len(ASKED)):
-        alone = journey(law, 5, ASKED[index : index + 1])
+        alone = solved(law, 5, ASKED[index : index + 1])
         torch.testing.assert_close(alone.asked[0], together.asked[index], rtol=1e-12, atol=0)
     assert all(
         torch.equal(one, other)
-        for one, other in zip(journey(law, 5, ASKED[:0]).moments(), together.moments(), strict=True)
+        for one, other in zip(solved(law, 5, ASKED[:0]).moments(), together.moments(), strict=True)
     )
 
 
 def test_a_mirror_image_has_the_mirror_image_for_an_answer() -> None:
     law = SHAPES["beside a step"]
     mirrored = NormalMixture(*((w, -m, s) for w, m, s in zip(law.weight, law.mean, law.std, strict=True)))
-    one, other = journey(law, 5), journey(mirrored, 5, -ASKED)
+    one, other = solved(law, 5), solved(mirrored, 5, -ASKED)
     torch.testing.assert_close(other.asked, -one.asked)
     torch.testing.assert_close(other.moments()[1], one.moments()[1])
 
 
 def test_tasks_may_ask_for_noises_of_their_own() -> None:
     law = SHAPES["heavy tails"]
-    levels = travel_levels(5, TRAINED, torch.float64)
-    two = travel(law.denoiser(), torch.cat([ASKED, -ASKED], dim=1), torch.zeros(2, 3, 1, dtype=torch.float64), levels)
+    levels = value_levels(5, TRAINED, torch.float64)
+    two = solve_values(
+        law.denoiser(), torch.cat([ASKED, -ASKED], dim=1), torch.zeros(2, 3, 1, dtype=torch.float64), levels
+    )
     assert two.asked.shape == (5, 2, 3, 1)
     torch.testing.assert_close(two.asked[:, 1], two.asked[:, 0].flip(0))  # these probabilities are symmetric

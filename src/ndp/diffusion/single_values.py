@@ -29,7 +29,7 @@ LEAST = 1e-9
 
 
 @dataclass(frozen=True)
-class Station:
+class Passed:
     """What the denoiser says at the nodes, in passing."""
 
     ratio: float
@@ -38,13 +38,13 @@ class Station:
 
 
 @dataclass(frozen=True)
-class Journey:
-    """Where noises arrived, and what was seen on the way there."""
+class SolvedValues:
+    """Values at data, and what was seen on the way there."""
 
     weights: Float[Tensor, "Q 1 1 1"]
     nodes: Float[Tensor, "Q B M 1"]
     asked: Float[Tensor, "S B M 1"]
-    stations: tuple[Station, ...]
+    passed: tuple[Passed, ...]
 
     def moments(self) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M 1"]]:
         """Mean and variance. A node stands for a share of a law, and the denoiser knows what that share is like:
@@ -54,11 +54,11 @@ class Journey:
         so that what lies between the nodes counts too. The more noise the better, while it does not drown the law.
         """
         found, clear = [], []
-        for station in self.stations:  # the noisiest first
-            mean, variance = self._weighed(station.y0_hat)
-            variance = variance + station.ratio**2 * (self.weights * station.slope).sum(0)
+        for one in self.passed:  # the noisiest first
+            mean, variance = self._weighed(one.y0_hat)
+            variance = variance + one.ratio**2 * (self.weights * one.slope).sum(0)
             found.append(torch.stack([mean, variance]))
-            clear.append(variance >= (station.ratio / DROWNS) ** 2)
+            clear.append(variance >= (one.ratio / DROWNS) ** 2)
         found.append(torch.stack(self._weighed(self.nodes)))
         clear.append(torch.ones_like(found[-1][0], dtype=torch.bool))
         best = torch.stack(clear).int().argmax(0)  # the first that is
@@ -70,20 +70,20 @@ class Journey:
         return mean, (self.weights * (values - mean).square()).sum(0)
 
 
-def travel_levels(steps: int, trained: tuple[float, float], dtype: torch.dtype) -> Float[Tensor, "{steps}"]:
+def value_levels(steps: int, trained: tuple[float, float], dtype: torch.dtype) -> Float[Tensor, "{steps}"]:
     """Where to call a denoiser of values of about unit variance: in a wider range the more calls there are."""
     largest, smallest = min(0.8 * steps, trained[1]), max(0.1 / steps, trained[0])
     return log_uniform(steps, largest=max(largest, 2 * smallest), smallest=smallest, dtype=dtype)
 
 
-def travel(
+def solve_values(
     denoise: Denoiser,
     asked: Float[Tensor, "S #B"],
     like: Float[Tensor, "B M _"],
     levels: Float[Tensor, "K"],
     *,
     nodes: int = 4,
-) -> Journey:
+) -> SolvedValues:
     """The values [S B M 1] that become of the noises `asked`, beside those of the nodes, each value alone.
 
     One call of the denoiser a level: at the first for two noises, then for nodes and `asked` together. An answer does not
@@ -98,27 +98,24 @@ def travel(
     mean, slope = _line(denoise, like, levels[0], ratios[0])
     u = mean + ratios[0] * (1 - slope).rsqrt() * noise
     y0_hat, k = mean + slope * (u - mean), slope.expand(u.shape)
-    expected: Tensor | None = None
-    last_step = 1.0
-    stations = []
+    expected, last_step = y0_hat, 1.0  # a line is what it is expected to be
+    passed = []
     for index, (now, then) in enumerate(pairwise(ratios)):
         if index:
             y0_hat = denoise(alpha(levels[index]) * u, levels[index])
             k = _slopes(u, y0_hat, left, right)
-            stations.append(Station(now, y0_hat[:nodes], k[:nodes]))
+            passed.append(Passed(now, y0_hat[:nodes], k[:nodes]))
         c = (then / now) ** 2
         rho = (k + (1 - k) * c).clamp(min=LEAST)
         pull = y0_hat - u
         u = u + pull * (1 - c) / (1 + rho.sqrt())
-        if then:
-            step, grown = math.log(now / then), torch.zeros_like(u)
-            if expected is not None:  # Simpson's rule along the step, on what grows from nothing in it
-                halfway = (k + (1 - k) * then / now).clamp(min=LEAST)
-                grown = (y0_hat - expected) * step**2 / (6 * last_step) * (1 + 2 * (rho / halfway).sqrt())
+        if then:  # Simpson's rule along the step, on what grows from nothing in it
+            step, halfway = math.log(now / then), (k + (1 - k) * then / now).clamp(min=LEAST)
+            grown = (y0_hat - expected) * step**2 / (6 * last_step) * (1 + 2 * (rho / halfway).sqrt())
             expected = u + pull * c / rho.sqrt() + k / rho * grown
             u, last_step = u + grown, step
     weights = like.new_tensor(weight / weight.sum()).reshape(-1, 1, 1, 1)
-    return Journey(weights, u[:nodes], u[nodes:], tuple(stations))
+    return SolvedValues(weights, u[:nodes], u[nodes:], tuple(passed))
 
 
 def _line(
