@@ -40,6 +40,17 @@ def test_a_posterior_is_a_band_some_draws_a_mean_and_its_observations() -> None:
     assert len(figure.legends[0].get_texts()) == 4
 
 
+@pytest.mark.parametrize(("width", "columns"), [(9.0, 4), (4.0, 2), (0.5, 1)])
+def test_a_legend_is_as_wide_as_its_figure_at_most(width: float, columns: int) -> None:
+    figure, axes = new_grid(1, 1, size=(width, 3.0))
+    for index in range(4):
+        axes[0, 0].plot([0, 1], [0, index], label=f"a line of some length, {index}")
+    label_once(figure, axes[0, 0])
+    (legend,) = figure.legends
+    assert legend._ncols == columns
+    assert len(legend.get_texts()) == 4
+
+
 def test_a_fan_has_nested_bands_and_a_median() -> None:
     _, (ax,) = new_figure(1)
     levels = (0.05, 0.25, 0.5, 0.75, 0.95)

@@ -49,7 +49,7 @@ def run(folder: Path, train: Path, **options: object) -> tuple[object, list[dict
 @pytest.mark.parametrize("dim", [1, 2, 4])
 def test_rows_without_a_target_are_predicted_in_the_tables_own_columns_and_units(tmp_path: Path, dim: int) -> None:
     found, rows = run(tmp_path, table(tmp_path, dim), plot=tmp_path / "out.png")
-    assert (found.rows, found.left_out, found.predicted) == (18, 0, 2)
+    assert (found.rows, found.left_out, found.predicted, found.not_predicted) == (18, 0, 2, 0)
     assert list(rows[0])[: dim + 2] == [*(f"input {i}" for i in range(dim)), "yield_mean", "yield_std"]
     for row in rows:
         assert 900 < float(row["yield_q05"]) < float(row["yield_mean"]) < float(row["yield_q95"]) < 1100
@@ -61,10 +61,18 @@ def test_inputs_of_another_file_are_found_by_name_and_kept_to_the_last_digit(tmp
     at = write(tmp_path / "at.csv", ["input 1", "spare", "input 0"], [["1.7000000012345", "x", "30"], ["", "x", "3"]])
     found, rows = run(tmp_path, train, at=at)
     assert found.left_out == 2  # of the table that is learned from
+    assert (found.predicted, found.not_predicted) == (1, 1)
     assert len(rows) == 1
     assert rows[0]["input 1"] == "1.7000000012345"
     truth = 1000 + 50 * np.sin(30 / 20)
     assert abs(float(rows[0]["yield_mean"]) - truth) < 3 * float(rows[0]["yield_std"])
+
+
+def test_rows_that_lack_a_target_and_an_input_are_counted_once(tmp_path: Path) -> None:
+    rows = [["1", "4", "2"], ["2", "5", "3"], ["3", "6", ""], ["", "7", ""], ["", "8", "5"]]
+    found, predicted = run(tmp_path, write(tmp_path / "train.csv", ["a", "b", "yield"], rows))
+    assert (found.rows, found.left_out, found.predicted, found.not_predicted) == (2, 1, 1, 1)
+    assert len(predicted) == 1
 
 
 @pytest.mark.parametrize(

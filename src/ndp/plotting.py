@@ -274,14 +274,18 @@ def plot_errors(
 
 
 def label_once(figure: "Figure", *axes: "Axes") -> None:
-    """One legend below the figure for what is labelled in `axes`, each label once."""
+    """One legend below the figure for what is labelled in `axes`, each label once, in as many columns as there is room for."""
     named: dict[str, Artist] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             named.setdefault(label, handle)
-    figure.legend(
-        list(named.values()), list(named), loc="outside lower center", ncols=len(named), frameon=False, fontsize=9
-    )
+    for columns in range(len(named), 0, -1):
+        legend = figure.legend(
+            list(named.values()), list(named), loc="outside lower center", ncols=columns, frameon=False, fontsize=9
+        )
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            break
+        legend.remove()
 
 
 def check_ending(path: Path) -> None:

@@ -42,8 +42,9 @@ class Outcome:
 
     inputs: tuple[str, ...]
     rows: int
-    left_out: int
+    left_out: int  # of the rows that are learned from, for something is missing
     predicted: int
+    not_predicted: int  # of the rows that were asked for, for an input is missing
 
 
 def predict_to_files(
@@ -68,11 +69,11 @@ def predict_to_files(
     known = read_numbers(train, (*inputs, target))
     if not len(known.values):
         raise TableError(f"{train} has no row without missing values")
-    x_new = read_numbers(at, inputs).values if at else _without_target(train, inputs, target)
+    asked = read_numbers(at, inputs) if at else _without_target(train, inputs, target)
+    x_new = asked.values
     if not len(x_new):
-        raise TableError(
-            f"{at} has no row to predict at" if at else f"no row of {train} lacks {target}: say where with --at"
-        )
+        nowhere = f"no row of {train} lacks {target}: say where with --at"
+        raise TableError(f"{at} has no row without missing values" if at else nowhere)
     x, y = known.values[:, :-1], known.values[:, -1]
     regressor = NDPRegressor(model, random_state=seed).fit(x, y)
     mean, std, quantiles = regressor.predict(x_new, return_std=True, return_quantiles=QUANTILES)
@@ -80,7 +81,8 @@ def predict_to_files(
         _write(table, inputs, x_new, target, np.column_stack([mean, std, quantiles]))
         if plot:
             _picture(plot, regressor, x, y, inputs, target, seed)
-    return Outcome(inputs, len(y), known.left_out - (0 if at else len(x_new)), len(x_new))
+    left_out = known.left_out if at else known.left_out - len(x_new) - asked.left_out
+    return Outcome(inputs, len(y), left_out, len(x_new), asked.left_out)
 
 
 def read_numbers(path: Path, names: tuple[str, ...]) -> Numbers:
@@ -89,24 +91,22 @@ def read_numbers(path: Path, names: tuple[str, ...]) -> Numbers:
     missing = [name for name in names if name not in columns]
     if missing:
         raise TableError(f"{path} has no column {missing[0]}; its columns are: {', '.join(columns)}")
+    return _whole_rows(path, columns, lines, names)
+
+
+def _without_target(path: Path, inputs: tuple[str, ...], target: str) -> Numbers:
+    columns, lines = read_cells(path)
+    place = columns.index(target)
+    asked = [(number, row) for number, row in lines if row[place].strip().lower() in MISSING]
+    return _whole_rows(path, columns, asked, inputs)
+
+
+def _whole_rows(path: Path, columns: list[str], lines: list[tuple[int, list[str]]], names: tuple[str, ...]) -> Numbers:
     places = [columns.index(name) for name in names]
     rows = [[_number(path, number, columns[i], row[i]) for i in places] for number, row in lines]
     values = np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
     whole = ~np.isnan(values).any(1)
     return Numbers(names, values[whole], int((~whole).sum()))
-
-
-def _without_target(path: Path, inputs: tuple[str, ...], target: str) -> np.ndarray:
-    columns, lines = read_cells(path)
-    place = columns.index(target)
-    places = [columns.index(name) for name in inputs]
-    rows = [
-        [_number(path, number, columns[i], row[i]) for i in places]
-        for number, row in lines
-        if row[place].strip().lower() in MISSING
-    ]
-    values = np.array(rows, dtype=np.float64).reshape(len(rows), len(inputs))
-    return values[~np.isnan(values).any(1)]
 
 
 def _number(path: Path, row: int, column: str, cell: str) -> float:

@@ -32,8 +32,13 @@ def predict(
 
         status.update("Predicting")
         found = predict_to_files(train, target=target, at=at, out=out, plot=picture, model=model, seed=seed)
-    left_out = f" ({found.left_out} rows with missing values left out)" if found.left_out else ""
-    console.print(f"From {found.rows} rows of {', '.join(found.inputs)}{left_out}", markup=False, soft_wrap=True)
-    console.print(f"{found.predicted} predictions: [bold]{escape(str(out))}[/]", soft_wrap=True)
+
+    def but_for(rows: int) -> str:
+        return f" ({rows} {'row' if rows == 1 else 'rows'} with missing values left out)" if rows else ""
+
+    known = f"From {found.rows} rows of {', '.join(found.inputs)}{but_for(found.left_out)}"
+    console.print(known, markup=False, soft_wrap=True)
+    predicted = f"{found.predicted} predictions{but_for(found.not_predicted)}"
+    console.print(f"{predicted}: [bold]{escape(str(out))}[/]", soft_wrap=True)
     if picture:
         console.print(f"Picture: [bold]{escape(str(picture))}[/]", soft_wrap=True)
