@@ -135,3 +135,13 @@ def test_degenerate_tables_get_sensible_answers() -> None:
         dates = 1.7e9 + 86400.0 * np.arange(30)[:, None]
         wave = np.sin(np.arange(30) / 5)
         assert NDPRegressor().fit(dates[::2], wave[::2]).score(dates[1:-1:2], wave[1:-1:2]) > 0.8
+
+
+@pytest.mark.parametrize("times", [1, 30])
+def test_who_has_seen_one_place_only_is_unsure_of_all_others(times: int) -> None:
+    regressor = NDPRegressor().fit(np.full((times, 2), 3.0), np.full(times, 5.0))
+    _, there = regressor.predict(np.full((1, 2), 3.0), return_std=True)
+    mean, elsewhere = regressor.predict(np.full((1, 2), 4.5), return_std=True)
+    assert elsewhere[0] > 1.5 * there[0]
+    assert 0.5 < elsewhere[0] < 20
+    assert 0 < mean[0] < 10
