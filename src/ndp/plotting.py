@@ -126,13 +126,13 @@ def plot_fan(
 
     `of` is what they are quantiles of, for the legend.
     """
-    order = np.argsort(x)
+    order, shade = np.argsort(x), 0.18
     pairs = len(probabilities) // 2
     for index in range(pairs):
         inside = probabilities[-1 - index] - probabilities[index]
         low, high = quantiles[index, order], quantiles[-1 - index, order]
-        ax.fill_between(x[order], low, high, color=colour, alpha=0.18, linewidth=0)
-        seen = 1 - (1 - 0.18) ** (index + 1)  # through the bands around it
+        ax.fill_between(x[order], low, high, color=colour, alpha=shade, linewidth=0)
+        seen = 1 - (1 - shade) ** (index + 1)  # through the bands around it
         ax.fill_between([], [], [], color=colour, alpha=seen, linewidth=0, label=f"{inside:.0%} of {of}")
     if len(probabilities) % 2:
         ax.plot(x[order], quantiles[pairs, order], color=colour, linewidth=1.8, label="median")

@@ -14,7 +14,7 @@ class Linear(nn.Linear):
     """`nn.Linear` that, on a CPU and without gradients, multiplies by oneDNN in place of MKL.
 
     MKL leaves half of the arithmetic of other makers' processors unused: on an AMD EPYC oneDNN takes half its time for the same
-    numbers, and mean and standard deviation by `universal` a fifth less.
+    numbers, and draws of `universal` take a fifth less.
     """
 
     def forward(self, values: Float[Tensor, "*shape I"]) -> Float[Tensor, "*shape O"]:
