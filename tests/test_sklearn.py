@@ -14,10 +14,10 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import ndp.sklearn
-from ndp.diffusion.oracle import GPOracle
-from ndp.gp import GP, ScaledToDimension
-from ndp.process import NDP
-from ndp.scaling import ScaledByContext
+from ndp.core.units import ScaledByContext
+from ndp.gp.exact import GP, ScaledToDimension
+from ndp.gp.oracle import GPOracle
+from ndp.processes.ndp import NDP
 from ndp.sklearn import NDPRegressor
 
 

@@ -12,39 +12,40 @@ Names are imported when they are first used, so that `ndp --help` does not wait 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ndp.core.version import __version__ as __version__
+
 if TYPE_CHECKING:
-    from ndp.diffusion.oracle import GPOracle as GPOracle
+    from ndp.core.typing import Moments as Moments
+    from ndp.core.typing import Posterior as Posterior
+    from ndp.core.typing import Prior as Prior
+    from ndp.core.typing import Process as Process
     from ndp.diffusion.prediction import Prediction as Prediction
     from ndp.diffusion.solvers import ddim as ddim
     from ndp.diffusion.solvers import dpm_solver as dpm_solver
     from ndp.diffusion.solvers import heun as heun
-    from ndp.gp import GP as GP
-    from ndp.joint import JointNDP as JointNDP
-    from ndp.models import load as load
+    from ndp.gp.exact import GP as GP
+    from ndp.gp.oracle import GPOracle as GPOracle
+    from ndp.models.registry import load as load
     from ndp.networks.bidimensional import BiDimensionalAttention as BiDimensionalAttention
-    from ndp.process import NDP as NDP
-    from ndp.typing import Moments as Moments
-    from ndp.typing import Posterior as Posterior
-    from ndp.typing import Prior as Prior
-    from ndp.typing import Process as Process
+    from ndp.processes.joint import JointNDP as JointNDP
+    from ndp.processes.ndp import NDP as NDP
 
-__version__ = "0.1.0"
 
 _HOME = {
-    "GPOracle": "ndp.diffusion.oracle",
+    "GPOracle": "ndp.gp.oracle",
     "Prediction": "ndp.diffusion.prediction",
     "ddim": "ndp.diffusion.solvers",
     "dpm_solver": "ndp.diffusion.solvers",
     "heun": "ndp.diffusion.solvers",
-    "GP": "ndp.gp",
-    "JointNDP": "ndp.joint",
-    "load": "ndp.models",
+    "GP": "ndp.gp.exact",
+    "JointNDP": "ndp.processes.joint",
+    "load": "ndp.models.registry",
     "BiDimensionalAttention": "ndp.networks.bidimensional",
-    "NDP": "ndp.process",
-    "Moments": "ndp.typing",
-    "Posterior": "ndp.typing",
-    "Prior": "ndp.typing",
-    "Process": "ndp.typing",
+    "NDP": "ndp.processes.ndp",
+    "Moments": "ndp.core.typing",
+    "Posterior": "ndp.core.typing",
+    "Prior": "ndp.core.typing",
+    "Process": "ndp.core.typing",
 }
 __all__ = sorted(_HOME)
 

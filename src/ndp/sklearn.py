@@ -16,9 +16,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ndp.devices import read_device
-from ndp.guards import MOST_OBSERVATIONS, columns_to_keep, rows_to_keep, within_reach
-from ndp.process import NDP, NDPPosterior
+from ndp.core.devices import read_device
+from ndp.core.input_limits import MOST_OBSERVATIONS, columns_to_keep, rows_to_keep, within_reach
+from ndp.processes.ndp import NDP, NDPPosterior
 
 # For joint draws. Seven are enough for Gaussian posteriors, which those of a model that does not know what it sees are not; two
 # more leave two thirds of the error.
@@ -119,7 +119,7 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
 
 @lru_cache(maxsize=4)
 def _loaded(name: str, device: str) -> NDP:
-    from ndp.models import load_ndp
+    from ndp.models.registry import load_ndp
 
     return load_ndp(name, device)
 

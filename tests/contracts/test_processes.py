@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 import ndp
+from ndp.core.randomness import noise_from
 from ndp.diffusion.solvers import ancestral
-from ndp.joint import JointNDP
-from ndp.models import marginalised_gp
+from ndp.models.registry import marginalised_gp
 from ndp.networks.bidimensional import BiDimensionalAttention
 from ndp.networks.joint import JointAttention
-from ndp.randomness import noise_from
+from ndp.processes.joint import JointNDP
 
 
 def small_network(dtype: torch.dtype, **options: Any) -> ndp.NDP:
@@ -239,7 +239,7 @@ def test_pieces_of_a_large_batch_do_not_change_a_draw(monkeypatch: pytest.Monkey
     x, y, mask, x_new = batch(8)
     draw = partial(model.condition(x, y, mask=mask).sample, x_new, 3)
     whole = draw(generator=torch.Generator().manual_seed(0))
-    monkeypatch.setattr("ndp.diffusion.conditioning.TOKENS_PER_CALL", {"cpu": 50})
+    monkeypatch.setattr("ndp.processes.conditioning.TOKENS_PER_CALL", {"cpu": 50})
     torch.testing.assert_close(draw(generator=torch.Generator().manual_seed(0)), whole, rtol=0, atol=1e-12)
 
 

@@ -7,14 +7,14 @@ import gpytorch
 import pytest
 import torch
 
+from benchmarks.closed_form import Tasks, draw_tasks, likelihood_error
+from ndp.core.units import Scaling
 from ndp.diffusion.levels import log_uniform
 from ndp.diffusion.likelihood import exact_divergence, hutchinson_divergence, log_prob
-from ndp.diffusion.oracle import GPOracle, gaussian_denoiser
-from ndp.experiments.closed_form import Tasks, draw_tasks, likelihood_error
-from ndp.gp import GP
-from ndp.models import regression_gp
-from ndp.process import NDP
-from ndp.scaling import Scaling
+from ndp.gp.exact import GP
+from ndp.gp.oracle import GPOracle, gaussian_denoiser
+from ndp.models.registry import regression_gp
+from ndp.processes.ndp import NDP
 
 
 @pytest.fixture(scope="module", params=["se", "matern52"])

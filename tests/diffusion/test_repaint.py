@@ -3,13 +3,13 @@
 import pytest
 import torch
 
+from benchmarks.closed_form import draw_tasks, repaint_loss
 from ndp.diffusion.levels import CLEAN, cosine, level_of_ratio
-from ndp.diffusion.oracle import gaussian_denoiser
 from ndp.diffusion.propagation import UncorrelatedNoise, ensemble_law
 from ndp.diffusion.repaint import repaint
 from ndp.diffusion.solvers import Variance, ancestral, to_zero
-from ndp.experiments.closed_form import draw_tasks, repaint_loss
-from ndp.models import regression_gp
+from ndp.gp.oracle import gaussian_denoiser
+from ndp.models.registry import regression_gp
 
 
 @pytest.mark.parametrize("kernel", ["se", "matern52"])
@@ -51,8 +51,8 @@ def test_a_noisy_context_gives_the_posterior_with_that_noise() -> None:
     level_context = level_of_ratio(observed)
 
     def denoise(y_t: torch.Tensor, level: torch.Tensor) -> torch.Tensor:
-        from ndp.diffusion.oracle import GPOracle
         from ndp.diffusion.prediction import Prediction
+        from ndp.gp.oracle import GPOracle
 
         levels = torch.cat([torch.minimum(level, level_context), level.expand(1, 1)], dim=-1)
         rows = y_t.reshape(-1, 2, 1)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks.closed_form import Tasks, ancestral_loss, draw_tasks, solver_loss
 from ndp.diffusion.levels import alpha, log_uniform, sigma
-from ndp.diffusion.oracle import gaussian_denoiser
 from ndp.diffusion.propagation import UncorrelatedNoise, ensemble_law
 from ndp.diffusion.solvers import (
     Solver,
@@ -23,7 +23,7 @@ from ndp.diffusion.solvers import (
     to_zero,
     watched,
 )
-from ndp.experiments.closed_form import Tasks, ancestral_loss, draw_tasks, solver_loss
+from ndp.gp.oracle import gaussian_denoiser
 
 FIRST, LAST = torch.tensor([-6.0, 6.0], dtype=torch.float64)
 VARIANCES = torch.tensor([0.0025, 0.1, 1.0, 12.0], dtype=torch.float64)

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from ndp.core.typing import Network
 from ndp.networks.bidimensional import BiDimensionalAttention
 from ndp.networks.image import ImageAttention
-from ndp.networks.kinds import describe_network, make_network
-from ndp.typing import Network
+from ndp.networks.registry import describe_network, make_network
 
 KINDS = {
     "image": {"width": 16, "heads": 2, "blocks": 2, "level_width": 8},

@@ -8,8 +8,8 @@ from ndp.diffusion.objective import denoising_loss
 from ndp.networks.attention import attention_in_half
 from ndp.networks.bidimensional import BiDimensionalAttention
 from ndp.networks.embedding import PreciseLinear
-from ndp.networks.kinds import make_network
-from ndp.optimiser_step import GRADIENT_SCALE
+from ndp.networks.registry import make_network
+from ndp.training.update import GRADIENT_SCALE
 
 LEVEL = 2.0  # little noise
 
@@ -68,7 +68,7 @@ def test_gradients_through_half_precision_attention_are_those_of_float32() -> No
 @pytest.mark.parametrize("kind", ["rotary", "raw", "image"])
 @pytest.mark.parametrize("points", [26, 60, 148, 266])
 def test_gradients_in_bfloat16_on_the_gpu_are_those_of_float32(kind: str, points: int) -> None:
-    from ndp.devices import read_device
+    from ndp.core.devices import read_device
 
     device = read_device("cuda")
     settings = {"rotary": {}, "raw": {"inputs": "raw", "context": "full"}, "image": {"kind": "image"}}[kind]

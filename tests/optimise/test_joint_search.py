@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from ndp.diffusion.joint_oracle import JointOracle
-from ndp.inverse import ExactInputs
-from ndp.joint import JointNDP
-from ndp.models import minima_gp
-from ndp.optimise.joint import JointSearch, Target, minimise
+from ndp.gp.inverse import ExactInputs
+from ndp.gp.joint_oracle import JointOracle
+from ndp.models.registry import minima_gp
+from ndp.optimise.joint_search import JointSearch, Target, minimise
 from ndp.optimise.loop import AskTell
+from ndp.processes.joint import JointNDP
 
 BOUNDS = [[10.0, 14.0]]
 

@@ -11,11 +11,11 @@ import gpytorch
 import numpy as np
 import pytest
 
-from ndp.diffusion.oracle import GPOracle
-from ndp.gp import GP
+from ndp.gp.exact import GP
+from ndp.gp.oracle import GPOracle
 from ndp.optimise.history import History
 from ndp.optimise.thompson import PAPER_RULE, Thompson, minimise
-from ndp.process import NDP
+from ndp.processes.ndp import NDP
 
 
 def model() -> GP:
@@ -146,8 +146,8 @@ def test_many_evaluations_of_many_inputs_fit_in_little_memory(tmp_path: Path) ->
     script = f"""
 import resource
 from ndp.optimise.thompson import minimise
-from ndp.making import make_ndp
-from ndp.recipes import Recipe
+from ndp.training.build import make_ndp
+from ndp.training.config import Recipe
 ndp = make_ndp(Recipe(prior="bo-marginal", dims=(3, 4, 5, 6)))
 found = minimise(sum, [[0, 1]] * 6, ndp, evaluations=200, progress=False, history={str(path)!r})
 print(len(found), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

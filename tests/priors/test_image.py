@@ -8,7 +8,6 @@ import torch
 from image_data import bars, write_npz
 from ndp.diffusion.levels import CLEAN
 from ndp.diffusion.objective import denoising_loss
-from ndp.making import make_model, make_sources, make_validation
 from ndp.priors.image import (
     ImageSource,
     draw_known,
@@ -19,9 +18,10 @@ from ndp.priors.image import (
     training_sources,
     validation_source,
 )
-from ndp.priors.source import Source
-from ndp.recipes import Recipe
-from ndp.training_inputs import TrainingInputs
+from ndp.priors.tasks import Source
+from ndp.training.batches import TrainingInputs
+from ndp.training.build import make_model, make_sources, make_validation
+from ndp.training.config import Recipe
 
 CPU = torch.device("cpu")
 PICTURES = torch.from_numpy(bars(40, size=8, channels=3))

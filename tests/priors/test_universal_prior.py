@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
+from ndp.core.units import centre_and_spread
 from ndp.priors.kernel_family import FAMILIES, LONGEST, SHARES, SHORTEST, Kernels, draw_kernels
 from ndp.priors.observation import draw_noise_sizes
 from ndp.priors.universal import FARTHEST_INPUT, FARTHEST_VALUE, Universal, draw_functions
-from ndp.scaling import centre_and_spread
 
 TEXTBOOK = {
     "squared exponential": lambda r: torch.exp(-(r**2) / 2),

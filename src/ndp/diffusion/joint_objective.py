@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from ndp.core.typing import JointNetwork
 from ndp.diffusion.levels import CLEAN, alpha, sigma
 from ndp.diffusion.objective import Error
 from ndp.diffusion.prediction import Prediction
-from ndp.typing import JointNetwork
 
 
 def joint_denoising_loss(

@@ -16,9 +16,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ndp.core.typing import Denoiser
 from ndp.diffusion.levels import alpha, log_uniform, noisiest_ratio
 from ndp.diffusion.solvers import Noise, from_noise
-from ndp.typing import Denoiser
 
 # Divergence of a denoiser at (y_t, level) with respect to y_t: [B].
 Divergence = Callable[[Denoiser, Tensor, Tensor], Tensor]

@@ -1,7 +1,7 @@
 """What a network is trained on: recover the function, or its noise, at the targets, given the context.
 
 Every choice of the paper and of ours is an argument here: which levels are drawn, whether there is a context, what is
-predicted, and L1 or L2. On draws of a GP the minimiser is the oracle (`ndp.diffusion.oracle`).
+predicted, and L1 or L2. On draws of a GP the minimiser is the oracle (`ndp.gp.oracle`).
 """
 
 from enum import StrEnum
@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from ndp.core.typing import Network
 from ndp.diffusion.levels import CLEAN, NOISE, alpha, level_of_ratio, sigma
 from ndp.diffusion.prediction import Prediction
-from ndp.typing import Network
 
 # The range of sigma / alpha that is trained.
 SMALLEST_RATIO, LARGEST_RATIO = 0.004, 80.0

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ndp.randomness import normal
+from ndp.core.randomness import normal
 
 
 def affine_law(

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ndp.core.typing import Denoiser
 from ndp.diffusion.levels import alpha, ratio, sigma
 from ndp.diffusion.solvers import Noise, Variance, backward_step, to_zero
-from ndp.typing import Denoiser
 
 
 def repaint(

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ndp.core.typing import Denoiser
 from ndp.diffusion.levels import alpha, ratio, sigma
-from ndp.typing import Denoiser
 
 # Standard normal noise to be added to a value: `like -> noise` of the same shape.
 Noise = Callable[[Tensor], Tensor]

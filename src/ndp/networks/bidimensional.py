@@ -14,7 +14,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from ndp.networks.advice import Advice, Trust, advise
 from ndp.networks.attention import Memory, PointAttention
 from ndp.networks.blocks import BiDimensionalBlocks
 from ndp.networks.embedding import (
@@ -28,6 +27,7 @@ from ndp.networks.embedding import (
     widths_of_crowding,
     without_masked,
 )
+from ndp.networks.experts import Advice, Trust, advise
 
 DIMS_SCALE = 5.0  # of the number of input dimensions, so that what it tells is learned as fast as the rest
 

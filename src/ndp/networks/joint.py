@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
+from ndp.core.typing import JointNetwork
 from ndp.diffusion.levels import CLEAN, NOISE, alpha, sigma
 from ndp.networks.attention import Memory, PointAttention
 from ndp.networks.blocks import BiDimensionalBlocks
@@ -27,7 +28,6 @@ from ndp.networks.embedding import (
     widths_of_crowding,
     without_masked,
 )
-from ndp.typing import JointNetwork
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ class History:
 
     def picture(self, *, minimum: float | None = None) -> "Figure":
         """All values and the best so far; where the least value is known, their regret on a logarithmic axis."""
-        from ndp.plotting import new_grid, plot_search
+        from ndp.core.plotting import new_grid, plot_search
 
         if not len(self):
             raise ValueError("nothing was evaluated yet: there is nothing to draw")

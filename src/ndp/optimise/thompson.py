@@ -16,11 +16,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ndp.models import models_for
+from ndp.core.typing import Process
+from ndp.models.registry import models_for
 from ndp.optimise.history import History
 from ndp.optimise.loop import evaluate_until
-from ndp.process import FEWEST_STEPS, NDP
-from ndp.typing import Process
+from ndp.processes.ndp import FEWEST_STEPS, NDP
 
 
 @dataclass(frozen=True)

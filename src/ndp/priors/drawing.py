@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ndp.randomness import fresh_generator
-from ndp.typing import Array
+from ndp.core.randomness import fresh_generator
+from ndp.core.typing import Array
 
 Draw = Callable[[Tensor, torch.Generator], Tensor]
 

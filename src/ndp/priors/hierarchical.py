@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ndp.gp import GP
+from ndp.core.typing import Array
+from ndp.gp.exact import GP
 from ndp.priors.drawing import draw_tensor
-from ndp.typing import Array
 
 DrawKernel = Callable[[int, int, torch.Generator], gpytorch.kernels.Kernel]
 

@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float, UInt8
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
-from ndp.image_files import Part, read_image_set
-from ndp.priors.source import Batch
-from ndp.scaling import Scaling
+from ndp.core.io.images import Part, read_image_set
+from ndp.core.units import Scaling
+from ndp.priors.tasks import Batch
 
 EDGE = 2.0
 MOST_KNOWN = 0.95

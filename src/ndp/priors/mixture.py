@@ -6,8 +6,8 @@ from typing import final
 import torch
 from torch import Tensor
 
+from ndp.core.typing import Array, Prior
 from ndp.priors.drawing import draw_tensor
-from ndp.typing import Array, Prior
 
 
 @final

@@ -7,9 +7,9 @@ from typing import final
 import torch
 from torch import Tensor
 
+from ndp.core.randomness import normal
+from ndp.core.typing import Array
 from ndp.priors.drawing import draw_tensor
-from ndp.randomness import normal
-from ndp.typing import Array
 
 
 @final

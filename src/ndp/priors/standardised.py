@@ -5,8 +5,8 @@ from typing import final
 
 import torch
 
-from ndp.scaling import Scaling
-from ndp.typing import Array, Prior
+from ndp.core.typing import Array, Prior
+from ndp.core.units import Scaling
 
 
 @final

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ndp.arrays import (
+from ndp.core.arrays import (
     Context,
     Form,
     check_num_samples,
@@ -17,9 +17,9 @@ from ndp.arrays import (
     read_probabilities,
     read_values,
 )
+from ndp.core.randomness import fresh_generator
+from ndp.core.typing import Array, Moments
 from ndp.priors.drawing import draw_tensor
-from ndp.randomness import fresh_generator
-from ndp.typing import Array, Moments
 
 
 @final

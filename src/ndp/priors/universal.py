@@ -13,13 +13,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from ndp.core.units import centre_and_spread, turns
 from ndp.diffusion.levels import CLEAN
+from ndp.priors.expectations import Seen, given_context
 from ndp.priors.inputs import draw_inputs, push_outwards
 from ndp.priors.kernel_family import draw_kernels
-from ndp.priors.law import Seen, given_context
 from ndp.priors.observation import draw_noise_sizes
-from ndp.priors.source import Batch, fill_by_ratio
-from ndp.scaling import centre_and_spread, turns
+from ndp.priors.tasks import Batch, fill_by_ratio
 
 Uniform: TypeAlias = Callable[..., Tensor]  # a shape to uniform numbers
 

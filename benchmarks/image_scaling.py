@@ -1,0 +1,96 @@
+"""How time and memory of the image network grow with the number of points, and how quickly it trains."""
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from ndp.core.devices import read_device
+from ndp.networks.image import ImageAttention
+from ndp.priors.image import ImageSource, scaling_of_images
+from ndp.processes.ndp import NDP
+from ndp.training.config import Recipe
+from ndp.training.loop import fit
+
+POINTS = (256, 1024, 4096, 16_384)
+# The network that the bar is about: the paper's size, with heads wide enough for the fused kernels.
+NETWORK = {"width": 64, "heads": 2, "blocks": 4}
+IMAGES_A_SECOND = 2500
+GROWTH = 1.2  # memory may grow with at most this power of the number of points; 2 would be quadratic
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One forward and backward pass over one function: seconds, and megabytes.
+
+    On a GPU memory is the peak of what was allocated, on a CPU what the forward pass keeps for the backward one.
+    """
+
+    points: int
+    seconds: float
+    megabytes: float
+
+
+def measure(device: str, points: tuple[int, ...] = POINTS) -> Iterator[Cost]:
+    """The cost at each number of points; on a GPU in bfloat16."""
+    on = read_device(device)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = ImageAttention(**NETWORK).to(on)
+    for count in points:
+        generator = torch.Generator().manual_seed(0)
+        x = (4 * torch.rand(1, count, 2, generator=generator) - 2).to(on)
+        y, level = torch.randn(1, count, 1, generator=generator).to(on), torch.zeros(1, count, device=on)
+        if on.type == "cuda":
+            _pass(network, x, y, level)
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+        began = time.perf_counter()
+        kept = _pass(network, x, y, level)
+        if on.type == "cuda":
+            torch.cuda.synchronize()
+            kept = torch.cuda.max_memory_allocated()
+        yield Cost(count, time.perf_counter() - began, kept / 2**20)
+
+
+def _pass(network: ImageAttention, x: Tensor, y: Tensor, level: Tensor) -> int:
+    """Forward and backward; returns the bytes that were kept in between."""
+    storages: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with (
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        torch.autocast(x.device.type, torch.bfloat16, enabled=x.device.type == "cuda"),
+    ):
+        loss = network(x, y, level).square().mean()
+    loss.backward()
+    network.zero_grad()
+    return sum(storages.values())
+
+
+def growth(costs: list[Cost]) -> float:
+    """The power of the number of points with which memory grows, between the last two."""
+    before, last = costs[-2:]
+    return math.log(last.megabytes / before.megabytes) / math.log(last.points / before.points)
+
+
+def images_a_second(device: str, *, batch: int, size: int = 28) -> float:
+    """Whole training steps (drawing tasks, forward, backward, update) on random pictures of MNIST's size."""
+    on = read_device(device)
+    generator = torch.Generator().manual_seed(0)
+    pictures = torch.randint(256, (512, size, size, 1), generator=generator, dtype=torch.uint8)
+    scaling = scaling_of_images(pictures)
+    recipe = Recipe.from_dict({"prior": "mnist", "batch": batch, "steps": 64 if on.type == "cuda" else 1})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = ImageAttention(**NETWORK)
+    fabric = Fabric(accelerator=on.type, devices=1, precision="bf16-mixed" if on.type == "cuda" else "32-true")
+    model = NDP(network, num_outputs=1, input_dims=(2,), scaling=scaling)
+    return fit(model, [ImageSource(pictures, scaling)], recipe, fabric=fabric).functions_per_second

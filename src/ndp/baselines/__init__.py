@@ -1,1 +1,0 @@
-"""Neural processes to compare with, in the form of every other process. They need the extra `baselines`."""

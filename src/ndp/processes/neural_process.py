@@ -1,0 +1,215 @@
+"""A neural process as a Process: condition, sample, moments, quantiles, log_prob, and the loss that it is trained with."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from ndp.core.arrays import (
+    Context,
+    Form,
+    check_num_samples,
+    empty_context,
+    form_of_inputs,
+    read_context,
+    read_inputs,
+    read_inputs_for,
+    read_probabilities,
+    read_values,
+)
+from ndp.core.randomness import fresh_generator
+from ndp.core.typing import Array, Moments
+from ndp.priors.tasks import Batch, Source
+from ndp.processes.architectures import Kind, WithoutWaiting, construct, decisions, on_device, package
+from ndp.training.update import StepInputs
+
+LATENT_DRAWS = 512  # latent variables that a likelihood or a moment is averaged over
+ELBO_DRAWS = 5
+
+
+@final
+class NeuralProcess:
+    """A network of the package `neuralprocesses` for functions of `dim` inputs and one output.
+
+    Like the exact GP it predicts observations, noise included, and takes those that it is given as they are.
+    """
+
+    num_outputs = 1
+
+    def __init__(
+        self,
+        kind: Kind | str,
+        dim: int,
+        *,
+        options: dict[str, Any] | None = None,
+        about: dict[str, Any] | None = None,
+    ) -> None:
+        self.kind = Kind(kind)
+        self.dim = dim
+        self.options = options or {}
+        self.network: nn.Module = construct(self.kind, dim, self.options)
+        self.about = about or {}
+        self._decisions = decisions()
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.network.parameters()).device
+
+    @property
+    def input_dims(self) -> tuple[int, ...]:
+        return (self.dim,)
+
+    def to(self, device: torch.device | str) -> "NeuralProcess":
+        """The model on another device, in place."""
+        self.network.to(device)
+        return self
+
+    def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
+        """Functions from the prior at `x`: [S B N P]."""
+        inputs = read_inputs(x, input_dims=self.input_dims, device=self.device)
+        prior = NeuralProcessPosterior(self, empty_context(inputs, 1), form_of_inputs(x, 1))
+        return prior.sample(x, num_samples, generator=generator)
+
+    def condition(
+        self, x: Array, y: Array, *, noise: Array | float | None = None, mask: Array | None = None
+    ) -> "NeuralProcessPosterior":
+        """The posterior given `y` at `x`."""
+        context, form = read_context(x, y, noise, mask, num_outputs=1, input_dims=self.input_dims, device=self.device)
+        if bool((context.noise > 0).any()):
+            raise ValueError("a neural process takes observations as they are: it cannot be told their noise")
+        return NeuralProcessPosterior(self, context, form)
+
+    def loss(self, network: nn.Module, inputs: StepInputs, generator: torch.Generator) -> Float[Tensor, "B"]:
+        """Minus the log-likelihood of the targets a point, or minus its bound where there is a latent variable.
+
+        It never waits for the device, but for a convolutional kind, whose grid depends on where the inputs lie.
+        """
+        nps = package()
+        known = inputs.num_context
+        x, y = inputs.x.mT, inputs.y0.mT
+        parts = x[..., :known], y[..., :known], x[..., known:], y[..., known:]
+        options: dict[str, Any] = {"normalise": True}
+        if self.kind.latent:
+            options |= {"subsume_context": True, "num_samples": ELBO_DRAWS}
+        with on_device(x.device), self._decisions, WithoutWaiting():
+            _, gain = (nps.elbo if self.kind.latent else nps.loglik)(generator, network, *parts, **options)
+        return -gain
+
+
+@final
+class NeuralProcessPosterior:
+    """A neural process given a context."""
+
+    def __init__(self, process: NeuralProcess, context: Context, form: Form) -> None:
+        self._process = process
+        self._context = context
+        self._form = form
+
+    def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
+        """Draws at `x`: [S B M P], coherent so far as the network models it."""
+        count = check_num_samples(num_samples)
+        inputs = read_inputs_for(self._context, x)
+        drawn = self._predict(inputs, count, self._state(generator))[2]
+        return self._form.give(drawn if num_samples is not None else drawn[0])
+
+    def moments(self, x: Array) -> Moments:
+        """Mean and standard deviation: in closed form, or over latent variables that are the same at every call."""
+        mean, std, _ = self._predict(read_inputs_for(self._context, x), self._members(), self._state(_fixed()))
+        return Moments(self._form.give(mean), self._form.give(std))
+
+    def quantiles(self, x: Array, probabilities: Sequence[float]) -> Array:
+        """Quantiles at every point, [Q B M P]: of a normal law, or of draws where there is a latent variable."""
+        inputs = read_inputs_for(self._context, x)
+        levels = read_probabilities(probabilities, inputs)
+        mean, std, drawn = self._predict(inputs, self._members(), self._state(_fixed()))
+        if self._process.kind.latent:
+            return self._form.give(torch.quantile(drawn, levels, dim=0))
+        return self._form.give(mean + torch.special.ndtri(levels)[:, None, None, None] * std)
+
+    @torch.no_grad()
+    def log_prob(self, x: Array, y: Array) -> Array:
+        """Joint log-density of `y` at `x` in nats, [B]; averaged over latent variables where there are any."""
+        inputs = read_inputs_for(self._context, x)
+        values = read_values(y, "y", inputs, num_outputs=1, batched=self._form.batched)
+        result = inputs.new_zeros(len(inputs))
+        state = self._state(_fixed())
+        for rows, known_x, known_y in self._groups():
+            given = (t.float().mT for t in (known_x, known_y, inputs[rows], values[rows]))
+            with on_device(inputs.device):
+                _, log_p = package().loglik(state, self._process.network, *given, num_samples=self._members())
+            result[rows] = log_p.to(result)
+        return self._form.give_per_task(result)
+
+    @torch.no_grad()
+    def _predict(
+        self, inputs: Float[Tensor, "B M D"], count: int, state: torch.Generator
+    ) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M 1"], Float[Tensor, "S B M 1"]]:
+        """Mean, standard deviation and draws."""
+        mean, std = (torch.zeros_like(inputs[..., :1]) for _ in range(2))
+        drawn = mean.expand(count, *mean.shape).clone()
+        for rows, known_x, known_y in self._groups():
+            given = (t.float().mT for t in (known_x, known_y, inputs[rows]))
+            # Two members at least: with one the package does not tell a sample from a batch.
+            with on_device(inputs.device):
+                members = max(count, 2)
+                _, m, variance, _, y = package().predict(state, self._process.network, *given, num_samples=members)
+            mean[rows], std[rows] = m.mT.to(mean), variance.clamp(min=0).sqrt().mT.to(std)
+            drawn[:, rows] = y[:count].mT.to(drawn)
+        return mean, std, drawn
+
+    def _groups(self) -> Iterator[tuple[Int[Tensor, "R"], Float[Tensor, "R C D"], Float[Tensor, "R C 1"]]]:
+        """Tasks with equally many observations, and those observations: a network takes no masks."""
+        context = self._context
+        sizes = context.mask.sum(1)
+        for size in sizes.unique().tolist():
+            rows = (sizes == size).nonzero()[:, 0]
+            real = context.mask[rows].to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :size]
+            yield (
+                rows,
+                *(t[rows].gather(1, real[..., None].expand(-1, -1, t.shape[-1])) for t in (context.x, context.y)),
+            )
+
+    def _members(self) -> int:
+        return LATENT_DRAWS if self._process.kind.latent else 2
+
+    def _state(self, generator: torch.Generator | None) -> torch.Generator:
+        """A generator on the network's device, seeded by the user's."""
+        generator = generator or fresh_generator()
+        seed = torch.randint(2**62, (), generator=generator, device=generator.device).item()
+        return torch.Generator(self._process.device).manual_seed(int(seed))
+
+
+@dataclass(frozen=True)
+class HeldOutLikelihood:
+    """Fixed tasks, and the loss of a neural process on them while it trains."""
+
+    model: NeuralProcess
+    tasks: tuple[Batch, ...]
+    unit = "negative log-likelihood"
+
+    @staticmethod
+    def of(model: NeuralProcess, source: Source, device: torch.device, *, tasks: int = 32) -> "HeldOutLikelihood":
+        """Eight batches, for eight sizes of context."""
+        generator = torch.Generator(device).manual_seed(2**40)
+        return HeldOutLikelihood(model, tuple(source.draw(tasks, generator=generator) for _ in range(8)))
+
+    @torch.no_grad()
+    def __call__(self, network: nn.Module) -> float:
+        device = self.tasks[0].x.device
+        losses = [
+            self.model.loss(network, _step_inputs(batch), torch.Generator(device).manual_seed(0))
+            for batch in self.tasks
+        ]
+        return torch.cat(losses).mean().item()
+
+
+def _step_inputs(batch: Batch) -> StepInputs:
+    x, y = batch.x.float(), batch.y.float()
+    return StepInputs(x, y, torch.zeros_like(x[..., 0]), torch.zeros_like(y), batch.mask, batch.num_context)
+
+
+def _fixed() -> torch.Generator:
+    return torch.Generator().manual_seed(0)

@@ -1,0 +1,109 @@
+"""The folder of a training run: its recipe, its state, its log, and the model so far.
+
+recipe.json            all that the run depends on
+state.safetensors      weights, their average, the optimiser's moments, and the step they belong to
+log.csv                step, loss, learning rate, seconds, validation
+model.safetensors, config.json      the model, as `ndp.load` reads it
+"""
+
+import csv
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from ndp.core.io.files import whole_file
+from ndp.training.config import Recipe
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """All that a run needs in order to go on."""
+
+    step: int
+    seconds: float
+    tensors: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder that belongs to one run."""
+
+    path: Path
+
+    @staticmethod
+    def create(path: Path, recipe: Recipe, *, overwrite: bool = False) -> "RunFolder":
+        """A new run. A folder that already holds something is left alone unless `overwrite`."""
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            if not overwrite:
+                raise ValueError(f"{path} is not empty; choose another folder, --resume it, or --overwrite it")
+            if not (path / "recipe.json").exists():
+                raise ValueError(f"{path} is not the folder of a run, and is not overwritten")
+            for name in ("recipe.json", "state.safetensors", "log.csv", "model.safetensors", "config.json"):
+                (path / name).unlink(missing_ok=True)
+        with whole_file(path / "recipe.json") as temporary:
+            temporary.write_text(json.dumps(recipe.as_dict(), indent=1) + "\n")
+        return RunFolder(path)
+
+    def recipe(self) -> Recipe:
+        try:
+            return Recipe.from_dict(json.loads((self.path / "recipe.json").read_text()))
+        except FileNotFoundError:
+            raise ValueError(f"{self.path} is not the folder of a run: it has no recipe.json") from None
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{self.path / 'recipe.json'} is not JSON: {error}") from error
+
+    def load_state(self, device: torch.device) -> TrainingState | None:
+        """The state that was last saved, if any."""
+        path = self.path / "state.safetensors"
+        if not path.exists():
+            return None
+        try:
+            with safe_open(path, framework="pt", device=str(device)) as file:
+                about = file.metadata()
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except SafetensorError as error:
+            raise ValueError(f"{path} is damaged and cannot be resumed from: {error}") from error
+        self._trim_log(int(about["step"]))
+        return TrainingState(int(about["step"]), float(about["seconds"]), tensors)
+
+    def seconds(self) -> float:
+        """Time that the run has taken up to its last saved state."""
+        path = self.path / "state.safetensors"
+        if not path.exists():
+            return 0.0
+        with safe_open(path, framework="pt") as file:
+            return float(file.metadata()["seconds"])
+
+    def save_state(self, state: TrainingState) -> None:
+        """Replace the last state, whole or not at all."""
+        tensors = {name: tensor.detach().contiguous().cpu() for name, tensor in state.tensors.items()}
+        about = {"step": str(state.step), "seconds": repr(state.seconds)}
+        with whole_file(self.path / "state.safetensors") as temporary:
+            safetensors.torch.save_file(tensors, temporary, metadata=about)
+
+    def log(
+        self, step: int, loss: float, learning_rate: float, seconds: float, validation: float | None = None
+    ) -> None:
+        path = self.path / "log.csv"
+        new = not path.exists()
+        with path.open("a", newline="") as file:
+            writer = csv.writer(file)
+            if new:
+                writer.writerow(["step", "loss", "learning_rate", "seconds", "validation"])
+            score = "" if validation is None else f"{validation:.6g}"
+            writer.writerow([step, f"{loss:.6g}", f"{learning_rate:.6g}", f"{seconds:.1f}", score])
+
+    def _trim_log(self, step: int) -> None:
+        """Forget what was logged after the state that a run resumes from."""
+        path = self.path / "log.csv"
+        if not path.exists():
+            return
+        rows = list(csv.reader(path.read_text().splitlines()))
+        kept = rows[:1] + [row for row in rows[1:] if int(row[0]) <= step]
+        with whole_file(path) as temporary, temporary.open("w", newline="") as file:
+            csv.writer(file).writerows(kept)

@@ -1,0 +1,122 @@
+"""How good a network is on tasks that it is not trained on, while it trains.
+
+Where the exact process is known the score is in nats a point: by the identity between information and squared error, a denoiser
+that is off by `d` from the exact one costs a likelihood the integral of E[d^2] / ratio^2 over log ratio. Elsewhere it is the
+training loss, on fixed functions, levels and noise.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from ndp.core.typing import Network
+from ndp.diffusion.levels import alpha, level_of_ratio, sigma
+from ndp.diffusion.objective import LEVEL_LAW, Error, denoising_loss, draw_levels, hold_context, hold_known
+from ndp.diffusion.prediction import Prediction
+from ndp.gp.exact import GP
+from ndp.gp.oracle import GPOracle
+from ndp.priors.tasks import Batch, Source
+
+NATS_LOST, HELD_OUT_LOSS = "nats lost", "held-out loss"
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Fixed tasks, and the score of a network on them: lower is better."""
+
+    tasks: tuple[Batch, ...]
+    prediction: Prediction
+    error: Error
+    exact: GP | None
+    ratios: tuple[float, float]
+    law: tuple[float, float] = LEVEL_LAW
+    levels: int = 12
+    by_dim: dict[int, float] = field(default_factory=dict)  # the last score, at each number of input dimensions
+
+    @staticmethod
+    def of(
+        sources: list[Source],
+        device: torch.device,
+        *,
+        prediction: Prediction,
+        error: Error,
+        use_context: bool,
+        exact: GP | None,
+        ratios: tuple[float, float],
+        law: tuple[float, float] = LEVEL_LAW,
+        tasks: int = 16,
+    ) -> "Validation":
+        """The same tasks at every call; `exact` is the process that they are draws of, where it is known."""
+        generator = torch.Generator(device).manual_seed(2**40)
+        drawn = (source.draw(tasks, generator=generator) for source in sources)
+        used = (batch if use_context else batch.without_context() for batch in drawn)
+        kept = tuple(replace(batch, x=batch.x.float(), y=batch.y.float(), law=None) for batch in used)
+        return Validation(kept, prediction, error, None if exact is None else exact.to(device), ratios, law)
+
+    @property
+    def unit(self) -> str:
+        return HELD_OUT_LOSS if self.exact is None else NATS_LOST
+
+    @torch.no_grad()
+    def __call__(self, network: Network) -> float:
+        score = self._held_out_loss if self.exact is None else self._nats_lost
+        found: dict[int, list[float]] = {}
+        for batch in self.tasks:
+            found.setdefault(batch.x.shape[-1], []).append(score(network, batch))
+        self.by_dim.update({dim: sum(each) / len(each) for dim, each in found.items()})
+        every = [value for each in found.values() for value in each]
+        return sum(every) / len(every)
+
+    def _nats_lost(self, network: Network, batch: Batch) -> float:
+        assert self.exact is not None
+        oracle = GPOracle(self.exact, self.prediction)
+        generator = torch.Generator(batch.x.device).manual_seed(0)
+        smallest, largest = self.ratios
+        width = math.log(largest / smallest) / self.levels
+        total = 0.0
+        for index in range(self.levels):
+            ratio = smallest * math.exp((index + 0.5) * width)
+            level = level_of_ratio(torch.full_like(batch.x[:, 0, 0], ratio))
+            levels = hold_context(level, batch.x.shape[1], batch.num_context, generator=generator)
+            eps = torch.randn(batch.y.shape, generator=generator, device=batch.x.device)
+            ours, best = (self._denoised(one, batch, levels, eps) for one in (network, oracle))
+            counted = batch.mask[:, batch.num_context :]
+            total += width / ratio**2 * (ours - best).square().mean(-1)[counted].mean().item()
+        return total
+
+    def _denoised(self, network: Network, batch: Batch, levels: Tensor, eps: Tensor) -> Tensor:
+        # The oracle inverts matrices, which float32 does not bear at low noise.
+        exactly = isinstance(network, GPOracle)
+        x, y0, levels, eps = (t.double() if exactly else t for t in (batch.x, batch.y, levels, eps))
+        y_t = alpha(levels)[..., None] * y0 + sigma(levels)[..., None] * eps
+        output = network(x, y_t, levels, batch.mask, num_context=batch.num_context)
+        return self.prediction.y0_hat(output, y_t, levels)[:, batch.num_context :]
+
+    def _held_out_loss(self, network: Network, batch: Batch) -> float:
+        generator = torch.Generator(batch.x.device).manual_seed(0)
+        smallest, largest = self.ratios
+        level = draw_levels(len(batch.x), generator=generator, law=self.law, smallest=smallest, largest=largest)
+        if batch.known is None:
+            levels = hold_context(level, batch.x.shape[1], batch.num_context, generator=generator).float()
+        else:
+            levels = hold_known(level, batch.known).float()
+        eps = torch.randn(batch.y.shape, generator=generator, device=batch.x.device)
+        return (
+            denoising_loss(
+                network,
+                batch.x,
+                batch.y,
+                levels,
+                eps,
+                num_context=batch.num_context,
+                mask=batch.mask_if_needed,
+                of_function=batch.of_function,
+                alone=batch.alone,
+                prediction=self.prediction,
+                error=self.error,
+            )
+            .mean()
+            .item()
+        )

@@ -1,0 +1,253 @@
+"""The JSON behind the page: the library's own numbers, and plain words for what is wrong."""
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fastapi.testclient import TestClient
+
+import ndp
+from ndp.apps.playground import optimise
+from ndp.apps.playground.catalogue import Catalogue
+from ndp.apps.playground.engine import Engine
+from ndp.apps.playground.tasks import DrawTask, Given, condition_together, drawing, noise_of_seed
+from ndp.models.registry import regression_gp
+from ndp.optimise.joint_search import JointSearch
+from ndp.optimise.thompson import Thompson
+from ndp.priors.registry import PRIORS
+
+AT = np.linspace(-1, 1, 15)
+POINTS = [{"x": -0.5, "y": 0.9}, {"x": 0.3, "y": -0.4, "noise": 0.2}]
+MODELS = ("se", "matern52", "matern32-marginal", "step")
+
+
+def condition(name: str) -> Any:
+    x, y, noise = np.array([-0.5, 0.3]), np.array([0.9, -0.4]), np.array([0.0, 0.2])
+    return ndp.load(name).condition(x, y, noise=noise)
+
+
+def post(client: TestClient, path: str, **body: Any) -> Any:
+    response = client.post(f"/api/{path}", json={"at": AT.tolist()} | body)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def test_the_models_of_the_page(client: TestClient) -> None:
+    models = {model["name"]: model for model in client.get("/api/models").json()}
+    assert set(MODELS) <= set(models)
+    assert (models["step"]["low"], models["step"]["high"]) == (PRIORS["step"].low, PRIORS["step"].high)
+    assert models["se"]["exact"] == "Exact Gaussian process"
+    assert not models["step"]["optimises"]
+    health = client.get("/api/health").json()
+    assert health == {"status": "ok", "version": ndp.__version__, "models": len(models), "waiting": 0}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_draws_are_those_of_the_library(client: TestClient, model: str) -> None:
+    drawn = post(client, "draws", model=model, context=POINTS, draws=3, steps=4, seed=7)
+    wanted = condition(model).sample(AT, 3, steps=4, generator=torch.Generator().manual_seed(7))
+    np.testing.assert_allclose(drawn["draws"], wanted, atol=2e-5)
+    assert drawn["trajectory"] is None
+
+
+def test_without_points_draws_are_of_the_prior(client: TestClient) -> None:
+    drawn = post(client, "draws", model="se", draws=2, steps=3)
+    wanted = ndp.load("se").sample(AT, 2, steps=3, generator=torch.Generator().manual_seed(0))  # type: ignore[call-arg]
+    np.testing.assert_allclose(drawn["draws"], wanted, atol=2e-5)
+
+
+def test_a_trajectory_goes_from_noise_to_the_same_draws(client: TestClient) -> None:
+    asked = {"model": "step", "context": [{"x": 0, "y": 1}], "draws": 4, "steps": 12}
+    film = post(client, "draws", trajectory=True, **asked)
+    assert film["draws"] == post(client, "draws", **asked)["draws"]
+    ratios = [state["ratio"] for state in film["trajectory"]]
+    assert ratios == sorted(ratios, reverse=True)
+    assert len(ratios) == 12
+    first, last = (np.array(film["trajectory"][k]["values"]) for k in (0, -1))
+    noise = noise_of_seed(4, len(AT), 0).numpy()
+    assert np.abs(first - (0.5 + 0.5 * noise)).max() < 0.1, "it begins with noise, in the units of the values"
+    assert np.abs(last - film["draws"]).max() < 0.05
+
+
+@pytest.mark.parametrize("sizes", [(0, 2, 5), (3, 3)])
+def test_together_is_as_alone(catalogue: Catalogue, sizes: tuple[int, ...]) -> None:
+    model, rng = catalogue["matern52"].process, np.random.default_rng(0)
+    tasks = [
+        DrawTask(Given(rng.uniform(-1, 1, size), rng.normal(size=size), np.zeros(size)), AT, noise_of_seed(3, 15, size))
+        for size in sizes
+    ]
+    compute = drawing(model, 3)
+    engine = Engine()
+    together = drawing(model, 3, engine.crew)(tasks, lambda: True)
+    for task, one in zip(tasks, together, strict=True):
+        (alone,) = compute([task], lambda: True)
+        np.testing.assert_allclose(one.draws, alone.draws, atol=1e-4)
+    engine.close()
+
+
+def test_summaries_are_those_of_the_library(client: TestClient) -> None:
+    options = {"num_samples": 16, "steps": 3}
+    got = post(client, "summary", model="matern52", context=POINTS, probabilities=[0.1, 0.9], **options)
+    mean, std = condition("matern52").moments(AT, **options)
+    np.testing.assert_allclose(got["mean"], mean, atol=2e-5)
+    np.testing.assert_allclose(got["std"], std, atol=2e-5)
+    quantiles = condition("matern52").quantiles(AT, [0.1, 0.9], **options)
+    np.testing.assert_allclose(got["quantiles"], quantiles, atol=2e-5)
+
+
+def test_exact_posteriors(client: TestClient) -> None:
+    got = post(client, "exact", model="se", context=POINTS)
+    mean, std = (
+        regression_gp("se")
+        .condition(np.array([-0.5, 0.3]), np.array([0.9, -0.4]), noise=np.array([0, 0.2]))
+        .moments(AT)
+    )
+    np.testing.assert_allclose(got["summary"]["mean"], mean, atol=1e-6)
+    np.testing.assert_allclose(got["summary"]["std"], std, atol=1e-6)
+    step = post(client, "exact", model="step", context=[{"x": -0.5, "y": 0}, {"x": 0.5, "y": 1}], at=[-0.7, 0, 0.7])
+    np.testing.assert_allclose(step["summary"]["mean"], [0, 0.5, 1], atol=1e-6)
+    none = post(client, "exact", model="step", context=[{"x": 0, "y": 1}, {"x": 0.5, "y": 0}])
+    assert none["summary"] is None
+    assert "no step" in none["reason"]
+    assert post(client, "exact", model="matern32-marginal", context=POINTS)["summary"]["std"][3] < 1
+
+
+def test_log_densities_are_those_of_the_library(client: TestClient) -> None:
+    values = [[0.2, 0.1], [1.0, -1.0]]
+    got = post(client, "log-density", model="se", context=POINTS, at=[-0.2, 0.6], values=values, steps=5)
+    posterior = condition("se")
+    wanted = [posterior.log_prob(np.array([-0.2, 0.6]), np.array(row), steps=5) for row in values]
+    np.testing.assert_allclose(got["log_density"], wanted, atol=1e-3)
+
+
+def test_the_marginal_of_a_step_has_two_peaks(client: TestClient) -> None:
+    context = [{"x": -0.5, "y": 0}, {"x": 0.5, "y": 1}]
+    values = [[0.0], [0.5], [1.0]]
+    low, middle, high = post(
+        client, "log-density", model="step", context=context, at=[0], values=values, noise=0.05, steps=10
+    )["log_density"]
+    assert min(low, high) > middle + 3
+
+
+def test_a_step_of_the_search_is_the_librarys(client: TestClient, catalogue: Catalogue) -> None:
+    evaluated: list[float] = []
+    model = catalogue["se"]
+    hidden = optimise.hidden_function(5)
+    optimiser = Thompson([[-2, 2]], model.process, rule=optimise.RULE, initial=2, domain=(-2.0, 2.0), seed=3)
+    for _ in range(4):
+        asked = {"model": "se", "function": 5, "seed": 3, "evaluated": evaluated, "draws": 2}
+        response = client.post("/api/optimise/step", json=asked)
+        assert response.status_code == 200, response.text
+        got = response.json()
+        ((point,),) = optimiser.ask()
+        assert got["chosen"] == pytest.approx(point, abs=1e-6)
+        optimiser.tell([got["chosen"]], hidden(got["chosen"]))
+        evaluated.append(got["chosen"])
+    assert np.shape(got["draws"]) == (2, len(got["at"]))
+    assert got["at"] == sorted(got["at"])
+    lowest = int(np.argmin(got["draws"][0]))
+    assert got["at"][lowest] == got["chosen"]
+    assert got["regret"][-1] == pytest.approx(optimiser.best[1] - hidden.y.min(), abs=1e-5)
+    shown = client.get("/api/optimise/function/5").json()
+    assert shown["best_y"] == min(shown["y"])
+    assert client.get("/api/optimise/methods").json() == ["thompson", "joint"]
+
+
+def test_a_joint_step_is_the_librarys(client: TestClient, catalogue: Catalogue) -> None:
+    evaluated: list[float] = []
+    hidden = optimise.hidden_function(5)
+    search = JointSearch([[-2, 2]], catalogue.joint["joint"], initial=2, seed=3)
+    for step in range(4):
+        asked = {"method": "joint", "model": "joint", "function": 5, "seed": 3, "evaluated": evaluated}
+        response = client.post("/api/optimise/step", json=asked)
+        assert response.status_code == 200, response.text
+        got = response.json()
+        ((point,),) = search.ask()
+        assert got["chosen"] == pytest.approx(point, abs=1e-4)
+        assert got["draws"] == []
+        assert (got["target"] is None) == (len(got["places"]) == 0) == (step < 2), "the first points are random"
+        evaluated.append(got["chosen"])
+        search.tell([got["chosen"]], hidden(got["chosen"]))
+    assert got["target"] < min(hidden(x) for x in evaluated[:-1])
+    assert len(got["places"]) == optimise.PLACES
+    assert -2 <= min(got["places"]) < max(got["places"]) <= 2
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (b'{"model": "se", "at": [NaN]}', 422, "at.0: Input should be a finite number"),
+        (b'{"model": "se", "at": [0], "context": [{"x": 0, "y": -Infinity}]}', 422, "context.0.y: Input should be"),
+        (b'{"model": "se", "at": [1e999]}', 422, "finite"),
+        (b'{"model": "se", "at": []}', 422, "at least 1 item"),
+        (b'{"model": "se", "at": [0], "draws": 0}', 422, "draws: Input should be greater than or equal to 1"),
+        (b'{"model": "se", "at": [0], "colour": "red"}', 422, "colour: Extra inputs are not permitted"),
+        (b'{"model": "../se", "at": [0]}', 422, "there is no such model; the models are: se, matern52"),
+        (b'{"model": "/etc", "at": [0]}', 422, "there is no such model"),
+        (b'{"model": "hub/name", "at": [0]}', 422, "there is no such model"),
+        (b'{"model": "\\ud800", "at": [0]}', 422, "model"),
+        (b'{"model": "se", "at": ' + str([0.5] * 400).encode() + b', "draws": 128}', 422, "ask for less of one"),
+        (b'{"model": "se", "at": ' + b"[" * 20000 + b"}", 400, ""),
+        (b'{"model": "se", "at": [' + b"9" * 5000 + b"]}", 400, ""),
+        (b"{", 400, "the body is not JSON"),
+        (b"\xff\xfe", 400, ""),
+        (b"", 422, "Field required"),
+        (b'{"model": "se", "at": [' + b"0.1," * 10**6 + b"0]}", 413, "larger than 256 kB"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_wrong_is_told(client: TestClient, body: bytes, status: int, words: str) -> None:
+    response = client.post("/api/draws", content=body, headers={"content-type": "application/json"})
+    assert response.status_code == status, response.text[:300]
+    assert words in response.json()["detail"]
+
+
+def test_the_rest_of_the_endpoints_tell_too(client: TestClient) -> None:
+    for path, body, words in (
+        ("log-density", {"model": "se", "at": [0, 1], "values": [[1]]}, "every function needs 2 values"),
+        ("log-density", {"model": "se", "at": [0], "values": [[1]], "noise": 1e-9}, "below the least"),
+        ("optimise/step", {"model": "se", "method": "magic"}, "the methods are: thompson, joint"),
+        ("optimise/step", {"model": "se", "method": "joint"}, "there is no such joint model; they are: joint"),
+        ("optimise/step", {"model": "joint"}, "there is no such model; the models are: se"),
+        ("optimise/step", {"model": "se", "evaluated": [3]}, "less than or equal to 2"),
+    ):
+        response = client.post(f"/api/{path}", json=body)
+        assert response.status_code == 422, response.text
+        assert words in response.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["/../app.py", "/..%2fapp.py", "/%2e%2e/app.py", "//etc/passwd", "/static/index.html"])
+def test_no_file_outside_the_static_folder_is_served(client: TestClient, path: str) -> None:
+    assert client.get(path).status_code == 404
+
+
+def test_the_page_keeps_to_itself(client: TestClient) -> None:
+    page = client.get("/")
+    assert page.status_code == 200
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert client.get("/api/models").headers["x-content-type-options"] == "nosniff"
+    assert "http" not in page.text.replace("http-equiv", "")
+
+
+def test_many_ask_at_once(catalogue: Catalogue) -> None:
+    """Concurrent tasks meet in batches, and every one gets what it asked for."""
+    model = catalogue["se"].process
+    given = [Given(np.array([0.1 * k]), np.array([1.0]), np.zeros(1)) for k in range(12)]
+    compute = drawing(model, 2)
+
+    async def ask() -> list[Any]:
+        tasks = (DrawTask(one, AT, noise_of_seed(2, 15, 0)) for one in given)
+        return await asyncio.gather(*(engine.run(compute, task, kind="draws") for task in tasks))
+
+    engine = Engine()
+    answers = asyncio.run(ask())
+    engine.close()
+    assert engine.largest_batch > 1
+    posterior = condition_together(model, given)
+    at = torch.as_tensor(AT)[None, :, None].expand(12, -1, -1)
+    noise = noise_of_seed(2, 15, 0)[:, None, :, None].expand(-1, 12, -1, -1)
+    wanted = np.asarray(posterior.sample(at, 2, steps=2, base_noise=noise))
+    np.testing.assert_allclose(np.stack([answer.draws for answer in answers], axis=1), wanted, atol=1e-4)

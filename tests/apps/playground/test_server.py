@@ -1,0 +1,149 @@
+"""The server on a real socket: whoever does not finish, or sends too much, is turned away, and it lives."""
+
+import http.client
+import json
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+import pytest
+from local_server import listening
+
+from ndp.apps.playground.catalogue import Catalogue
+from ndp.apps.playground.server import address, allowed_hosts, check_free
+
+
+@pytest.fixture(scope="module")
+def hasty(catalogue: Catalogue) -> Iterator[int]:
+    """A server that waits half a second."""
+    with listening(catalogue, header_seconds=0.5, body_seconds=0.5) as port:
+        yield port
+
+
+def said(port: int, *pieces: bytes, pause: float = 0.1, wait: float = 5.0) -> bytes:
+    """What a server says to a client that speaks slowly, until it hangs up."""
+    with socket.create_connection(("127.0.0.1", port), timeout=wait) as line:
+        try:
+            for piece in pieces:
+                line.sendall(piece)
+                time.sleep(pause)
+        except OSError:  # hung up while we were speaking
+            pass
+        answer = b""
+        try:
+            while piece := line.recv(4096):
+                answer += piece
+        except ConnectionResetError:
+            pass
+        return answer
+
+
+def health(port: int) -> dict[str, Any]:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+        connection.request("GET", "/api/health")
+        return json.loads(connection.getresponse().read())
+
+
+def is_alive(port: int) -> bool:
+    return health(port)["status"] == "ok"
+
+
+def test_slow_headers_are_cut_off(hasty: int) -> None:
+    begun = time.monotonic()
+    assert said(hasty, b"GET / HTTP/1.1\r\n", *([b"X: y\r\n"] * 100)) == b""
+    assert said(hasty) == b"", "nothing said at all"
+    assert time.monotonic() - begun < 8
+    assert is_alive(hasty)
+
+
+def test_slow_headers_of_a_second_request_are_cut_off(hasty: int) -> None:
+    first = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    begun = time.monotonic()
+    answer = said(hasty, first, *([b"G"] * 100))
+    assert answer.count(b"HTTP/1.1") == 1
+    assert time.monotonic() - begun < 8
+
+
+def test_a_slow_body_times_out(hasty: int) -> None:
+    head = (
+        b"POST /api/draws HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n"
+    )
+    answer = said(hasty, head, *([b"{"] * 20))
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b"the body did not come within 0.5 s" in answer
+    assert is_alive(hasty)
+
+
+@pytest.mark.parametrize("head", [b"Content-Length: 99999999", b"Transfer-Encoding: chunked"])
+def test_a_large_body_is_turned_away(port: int, head: bytes) -> None:
+    request = b"POST /api/draws HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + head + b"\r\n\r\n"
+    chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+    answer = said(port, request, *([chunk] * 6 if b"chunked" in head else []), pause=0)
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert is_alive(port)
+
+
+def test_what_is_not_http_gets_a_400(port: int) -> None:
+    assert said(port, b"\x16\x03\x01 hello\r\n\r\n").startswith(b"HTTP/1.1 400")
+    assert said(port, b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 100_000, pause=0).startswith(b"HTTP/1.1 400")
+    assert is_alive(port)
+
+
+def test_another_sites_name_is_not_answered(port: int) -> None:
+    """A page elsewhere whose name is made to point at this machine must not reach the server through a browser."""
+    request = b"GET /api/models HTTP/1.1\r\nHost: elsewhere.example\r\nConnection: close\r\n\r\n"
+    assert said(port, request).startswith(b"HTTP/1.1 400")
+
+
+def test_only_loopback_is_listened_to(port: int) -> None:
+    others = {address for *_, (address, *_) in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+    for other in others - {"127.0.0.1"}:
+        if other.startswith("127."):
+            continue
+        with pytest.raises(OSError, match=r"refused|unreachable|timed out"):
+            socket.create_connection((other, port), timeout=2)
+    assert allowed_hosts("0.0.0.0") == ["*"]
+    assert "localhost" in allowed_hosts("127.0.0.1")
+    assert address("::1", 80) == "http://[::1]:80/"
+
+
+def test_a_port_that_is_taken_is_told(port: int) -> None:
+    with pytest.raises(OSError, match=f"cannot listen at 127.0.0.1:{port}: Address already in use; try another --port"):
+        check_free("127.0.0.1", port)
+
+
+def test_those_who_hang_up_leave_nothing_behind(port: int) -> None:
+    body = json.dumps({"model": "se", "at": [k / 100 for k in range(100)], "draws": 64, "steps": 20}).encode()
+    head = (
+        b"POST /api/draws HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    )
+    for _ in range(6):
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as line:
+            line.sendall(head % len(body) + body)
+            time.sleep(0.05)
+    deadline = time.monotonic() + 20
+    waiting = 6
+    while waiting and time.monotonic() < deadline:
+        waiting = health(port)["waiting"]
+        time.sleep(0.1)
+    assert waiting == 0
+
+
+def test_many_clients_are_all_answered(port: int) -> None:
+    def ask(client: int) -> list[int]:
+        context = [{"x": k / 10, "y": 0.5} for k in range(client % 4)]
+        body = {"model": "se", "at": [0, 0.5, 1], "draws": 2, "steps": 2, "context": context, "seed": client}
+        found = []
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+            for _ in range(2):
+                connection.request("POST", "/api/draws", json.dumps(body), {"content-type": "application/json"})
+                response = connection.getresponse()
+                assert len(json.loads(response.read())["draws"]) == 2
+                found.append(response.status)
+        return found
+
+    with ThreadPoolExecutor(50) as pool:
+        assert list(pool.map(ask, range(50))) == [[200, 200]] * 50

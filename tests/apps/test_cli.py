@@ -1,0 +1,424 @@
+"""The command `ndp` as a user meets it."""
+
+import json
+import math
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.image import imread
+from typer.testing import CliRunner, Result
+
+import ndp
+from ndp.apps.cli import app
+from ndp.apps.demo import read_table
+
+AT = "x1\n-0.5\n0.9\n0.1\n"
+CONTEXT = "x1,y,noise\n-0.6,1.2,0.1\n0.0,-0.4,0\n0.3,0.2,0.3\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with the files that the commands below name."""
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "at.csv": AT,
+        "context.csv": CONTEXT,
+        "nothing.csv": "x1,y\n",
+        "at2.csv": "x1,x2\n0,1\n1,0\n",
+        "context2.csv": "x1,x2,y\n0,1,0.5\n",
+        "text.csv": "x1,y\n0,1\n1,many\n",
+        "no-y.csv": "x1\n0\n",
+        "picture.csv": "\x89PNG\x00",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_text(content, encoding="latin-1")
+    return tmp_path
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", "NO_COLOR": "1"})
+
+
+def sample(*arguments: str, model: str = "gp-se", at: str = "at.csv") -> Result:
+    return call("sample", "--model", model, "--at", at, "--draws", "4", *arguments)
+
+
+def read(path: Path) -> dict[str, np.ndarray]:
+    table = np.genfromtxt(path, delimiter=",", names=True)
+    return {name: table[name] for name in table.dtype.names or ()}
+
+
+def is_a_picture(path: Path) -> bool:
+    """A PNG on which there is something to see."""
+    return path.read_bytes().startswith(b"\x89PNG") and imread(path)[..., :3].std() > 0.02
+
+
+# demo
+
+
+def test_the_demo_draws_a_picture_and_compares(folder: Path) -> None:
+    result = call("demo", "--draws", "2", "--steps", "7", "--out", "pictures/demo.png")
+    assert result.exit_code == 0, result.output
+    assert "Table: nile.csv" in result.stdout
+    assert is_a_picture(folder / "pictures" / "demo.png")
+    assert "Picture: pictures/demo.png" in result.stdout
+    rows: dict[str, Any] = {}
+    for line in result.stdout.splitlines():
+        if found := re.fullmatch(r" *(.+?)  +(\S+) +(\d+)% +(\S+) *", line):
+            rows[found[1]] = tuple(map(float, found.groups()[1:]))
+    ours, fitted = rows["Neural diffusion process"], rows["Gaussian process"]
+    # The normal law of all observations has -1.42 nats; much of what is left is noise, which nobody predicts.
+    for log_prob, coverage, _ in (ours, fitted):
+        assert -1.35 < log_prob < -1.1
+        assert 82 <= coverage <= 97
+
+
+def test_the_demo_takes_a_table_of_ones_own(folder: Path) -> None:
+    rows = "".join(f"{hour},{20 + 5 * math.sin(hour / 3):.3f}\n" for hour in range(24))
+    (folder / "own.csv").write_text(f"hour,degrees\n{rows}")
+    result = call("demo", "--context", "own.csv", "--draws", "2", "--steps", "7", "--out", "own.png")
+    assert result.exit_code == 0, result.output
+    assert is_a_picture(folder / "own.png")
+
+
+def test_the_demo_says_so_where_a_table_is_longer_than_the_model_knows(tmp_path: Path) -> None:
+    (tmp_path / "long.csv").write_text("x,y\n" + "".join(f"{row},{row % 7}\n" for row in range(300)))
+    with pytest.warns(UserWarning, match="300 observations are more than the 256 .* a random 256 of them are used"):
+        assert len(read_table(tmp_path / "long.csv").y) == 256
+
+
+# sample
+
+
+@pytest.mark.parametrize("model", ["gp-se", "oracle-matern52"])
+def test_samples_are_those_of_the_library(folder: Path, model: str) -> None:
+    result = sample(
+        "--context", "context.csv", "--out", "new/draws.csv", "--plot", "new/plot.png", "--seed", "3", model=model
+    )
+    assert result.exit_code == 0, result.output
+    assert "4 draws at 3 inputs: new/draws.csv" in result.stdout
+    assert "Picture: new/plot.png" in result.stdout
+    assert is_a_picture(folder / "new" / "plot.png")
+    assert sorted(path.name for path in (folder / "new").iterdir()) == ["draws.csv", "plot.png"]
+
+    x, y, noise = np.loadtxt(folder / "context.csv", delimiter=",", skiprows=1).T
+    posterior = ndp.load(model).condition(x, y, noise=noise)
+    x_new = np.array([-0.5, 0.9, 0.1])
+    mean, std = posterior.moments(x_new)
+    draws = posterior.sample(x_new, 4, generator=torch.Generator().manual_seed(3))
+    table = read(folder / "new" / "draws.csv")
+    assert list(table) == ["x1", "mean", "std", "draw1", "draw2", "draw3", "draw4"]
+    expected = [x_new, mean, std, *np.asarray(draws)]
+    np.testing.assert_allclose(list(table.values()), expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("context", [[], ["--context", "nothing.csv"]])
+def test_without_observations_samples_are_of_the_prior(folder: Path, context: list[str]) -> None:
+    result = sample(*context, "--plot", "plot.png")
+    assert result.exit_code == 0, result.output
+    table = read(folder / "draws.csv")
+    np.testing.assert_array_equal(table["mean"], 0)
+    np.testing.assert_allclose(table["std"], np.sqrt(1 + 0.05**2), rtol=1e-6)
+    prior = ndp.load("gp-se").sample(np.array([-0.5, 0.9, 0.1]), 4, generator=torch.Generator().manual_seed(0))
+    np.testing.assert_allclose([table[f"draw{i}"] for i in range(1, 5)], prior, rtol=1e-6)
+    assert is_a_picture(folder / "plot.png")
+
+
+def test_samples_in_two_dimensions(folder: Path) -> None:
+    result = sample("--context", "context2.csv", at="at2.csv")
+    assert result.exit_code == 0, result.output
+    table = read(folder / "draws.csv")
+    gain = 1 / (1 + 0.05**2)
+    cross = np.array([1.0, np.exp(-2 / (2 * 2 / 16))])  # at squared distances 0 and 2, with lengthscale sqrt(2) / 4
+    np.testing.assert_allclose(table["mean"], 0.5 * gain * cross, rtol=1e-6)
+    np.testing.assert_allclose(table["std"], np.sqrt(1 + 0.05**2 - gain * cross**2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("model", ["gp-se", "oracle-se"])
+def test_a_seed_fixes_every_digit(folder: Path, model: str) -> None:
+    written = []
+    for seed in ("7", "7", "8"):
+        assert sample("--context", "context.csv", "--seed", seed, model=model).exit_code == 0
+        written.append((folder / "draws.csv").read_bytes())
+    assert written[0] == written[1]
+    assert written[0] != written[2]
+
+
+@pytest.mark.parametrize("ending", ["svg", "pdf", "PNG", "jpg"])
+def test_the_ending_of_a_plot_is_its_kind(folder: Path, ending: str) -> None:
+    assert sample("--plot", f"plot.{ending}").exit_code == 0
+    start = (folder / f"plot.{ending}").read_bytes()[:64]
+    assert {"svg": b"<?xml", "pdf": b"%PDF", "PNG": b"\x89PNG", "jpg": b"\xff\xd8\xff"}[ending] in start
+
+
+@pytest.mark.parametrize("name", ["[bold].csv", "[/].csv", "a" * 150 + ".csv"])
+def test_any_name_of_a_file_is_printed_as_it_is(folder: Path, name: str) -> None:
+    result = sample("--out", name)
+    assert result.exit_code == 0, result.output
+    assert f"4 draws at 3 inputs: {name}\n" in result.stdout
+    assert (folder / name).is_file()
+
+
+# serve
+
+
+def test_a_page_that_cannot_be_served_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = call("serve", "--no-open", "--port", str(port))
+    assert result.exit_code == 2
+    assert re.search(rf"Error: cannot listen at 127.0.0.1:{port}: .*; try another --port\n", result.stderr)
+    monkeypatch.setattr("ndp.apps.cli.common.find_spec", lambda package: None)
+    result = call("serve", "--no-open")
+    assert result.exit_code == 2
+    assert "this needs fastapi and uvicorn: pip install 'neural-diffusion-processes[serve]'" in result.stderr
+
+
+# models and help
+
+
+def test_models_are_listed_and_can_be_loaded() -> None:
+    result = call("models")
+    assert result.exit_code == 0
+    listed = re.findall(r"(?:gp|oracle)-\w+", result.stdout)
+    assert listed == ["gp-se", "gp-matern52", "oracle-se", "oracle-matern52"]
+    for name in ("se", "matern52", "step", "matern32-marginal"):
+        assert re.search(rf"^ *{name} .*\d MB *$", result.stdout, re.MULTILINE)
+        assert isinstance(ndp.load(name), ndp.NDP)
+    stds = [np.asarray(ndp.load(name).condition(np.zeros(1), np.ones(1)).moments(np.zeros(1)).std) for name in listed]
+    np.testing.assert_allclose(stds, np.sqrt(1 + 0.05**2 - 1 / (1 + 0.05**2)), rtol=0.02)  # for every kernel alike
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ([], ["demo", "sample", "models", "export", "reproduce"]),
+        (["demo"], ["--context", "--out", "--draws", "--steps", "--seed", "Give the pretrained model a table"]),
+        (["sample"], ["--model", "--at", "--context", "--draws", "--out", "--plot", "--seed", "Draw functions"]),
+        (["models"], ["List the models"]),
+        (["export"], ["--half", "Copy a model"]),
+        (["reproduce"], ["closed-form", "choices", "timing"]),
+        (["reproduce", "closed-form"], ["--tasks", "--quick", "--out", "perfect denoiser"]),
+    ],
+)
+def test_help_names_every_option(command: list[str], words: list[str]) -> None:
+    result = call(*command, "--help")
+    assert result.exit_code == 0
+    assert [word for word in words if word not in result.stdout] == []
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    code = """
+import sys
+from ndp.apps.cli import app
+try:
+    app(["sample", "--help"])
+except SystemExit:
+    print("loaded:", [name for name in ("torch", "gpytorch", "numpy", "matplotlib") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "loaded: []"
+
+
+# What is wrong
+
+
+def assert_told_in_one_line(result: Result, message: str, folder: Path, before: list[str]) -> None:
+    assert result.exit_code == 2
+    assert isinstance(result.exception, SystemExit)
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    assert re.search(message, result.stderr), result.stderr
+    assert "Traceback" not in result.output
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            "--model gp --at at.csv",
+            "no model and no folder named 'gp'; the models are: .*gp-se, gp-matern52, oracle-se, oracle-matern52$",
+        ),
+        ("--model gp-se --at none.csv", "there is no file none.csv$"),
+        ("--model gp-se --at at.csv --context none.csv", "there is no file none.csv$"),
+        ("--model gp-se --at .", "is a folder, not a CSV file$"),
+        ("--model gp-se --at at.csv --context text.csv", "text.csv, row 3, column y: a number .* there is 'many'$"),
+        ("--model gp-se --at at.csv --context no-y.csv", "no-y.csv has no column y; its columns are: x1$"),
+        ("--model gp-se --at picture.csv", "picture.csv is not a CSV file"),
+        ("--model gp-se --at nothing.csv", "nothing.csv holds no rows"),
+        ("--model gp-se --at at.csv --context context2.csv", "context2.csv has 2 input dimensions and at.csv has 1$"),
+        ("--model gp-se --at at2.csv --context context.csv", "context.csv has 1 input dimensions and at2.csv has 2$"),
+        ("--model gp-se --at at2.csv --plot plot.png", "a plot needs one input dimension; at2.csv has 2$"),
+        (
+            "--model gp-se --at at.csv --plot plot.bmp",
+            r"cannot draw plot.bmp as .bmp; use one of .png, .svg, .pdf, .jpg$",
+        ),
+        ("--model gp-se --at at.csv --plot plot", "cannot draw plot without an ending; use one of .png"),
+        ("--model gp-se --at at.csv --out .", "cannot write .: it is a folder$"),
+        ("--model gp-se --at at.csv --out at.csv/draws.csv", "cannot write at.csv/draws.csv: at.csv is not a folder$"),
+        # Where one of the two files cannot be written, the other is not either.
+        ("--model gp-se --at at.csv --plot plot.png --out .", "cannot write .: it is a folder$"),
+        ("--model gp-se --at at.csv --plot at.csv/plot.png", "cannot write at.csv/plot.png: at.csv is not a folder$"),
+    ],
+)
+def test_a_mistake_is_one_line_and_leaves_no_file(folder: Path, arguments: str, message: str) -> None:
+    before = sorted(path.name for path in folder.iterdir())
+    result = call("sample", "--draws", "2", *arguments.split())
+    assert_told_in_one_line(result, message, folder, before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--context none.csv", "there is no file none.csv$"),
+        ("--context text.csv", "text.csv, row 3, column y"),
+        ("--context context2.csv", "the demo draws functions of one input, from two columns; context2.csv has 3"),
+        (
+            "--context at2.csv",
+            "the demo needs at least 10 rows, and columns that are not constant; at2.csv falls short$",
+        ),
+        ("--out demo.bmp", "cannot draw demo.bmp as .bmp; use one of .png"),
+    ],
+)
+def test_a_mistake_in_the_demo_is_one_line(folder: Path, arguments: str, message: str) -> None:
+    before = sorted(path.name for path in folder.iterdir())
+    assert_told_in_one_line(call("demo", *arguments.split()), message, folder, before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ("demo --draws 0", "--draws"),
+        ("demo --steps 0", "--steps"),
+        ("demo --seed -1", "--seed"),
+        ("sample --model gp-se --at at.csv --draws few", "--draws"),
+        ("sample --model gp-se --at at.csv --seed 1180591620717411303424", "--seed"),
+        ("sample --at at.csv", "--model"),
+        ("sample --model gp-se", "--at"),
+        ("draw", "draw"),
+    ],
+)
+def test_a_wrong_option_is_named(folder: Path, arguments: str, named: str) -> None:
+    before = sorted(path.name for path in folder.iterdir())
+    result = call(*arguments.split())
+    assert result.exit_code == 2
+    assert named in result.stderr
+    assert "Traceback" not in result.output
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+# train and evaluate
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--prior se", "a run needs a folder: --out FOLDER"),
+        ("--out run", "either a prior or a table"),
+        ("--out run --prior nothing", "no prior named 'nothing'"),
+        ("--out run --prior se --dim two", "--dim takes whole numbers"),
+        ("--out run --prior se --device cuda", "there is no CUDA device here"),
+        ("--out run --data nowhere.csv", "there is no file nowhere.csv"),
+        ("--out run --config nowhere.toml", "there is no file nowhere.toml"),
+        ("--out used --prior se", "used is not empty"),
+        ("--out used --prior se --overwrite", "used is not the folder of a run"),
+        ("--resume used", "it has no recipe.json"),
+        ("--resume used --prior se", "leave the other settings out"),
+    ],
+)
+def test_a_mistake_in_training_is_one_line_and_makes_no_folder(folder: Path, arguments: str, message: str) -> None:
+    (folder / "used").mkdir()
+    (folder / "used" / "notes.txt").write_text("mine")
+    if "cuda" in arguments and torch.cuda.is_available():
+        pytest.skip("there is a CUDA device here")
+    result = call("train", *arguments.split())
+    assert result.exit_code == 2
+    assert re.fullmatch(rf"Error: .*{re.escape(message)}.*\n", result.stderr), result.stderr
+    assert not (folder / "run").exists()
+    assert [path.name for path in (folder / "used").iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("evaluate step", "step was not trained on a Gaussian process with an exact posterior"),
+        ("evaluate gp-se", "gp-se is exact"),
+        ("evaluate se --device cuda", "there is no CUDA device here; use --device cpu"),
+        ("evaluate se --device tpu", "a device is auto, cpu or cuda, not 'tpu'"),
+        (
+            "reproduce regression --kernel rbf --rows truth",
+            "there is no kernel named 'rbf'; there are: se, matern52, sawtooth, mixture",
+        ),
+        ("reproduce regression --device cuda --rows ours", "there is no CUDA device here; use --device cpu"),
+        ("reproduce global-optimisation --model se", "se is not a joint model; train one with ndp train --model joint"),
+        ("reproduce calibration --device cuda", "there is no CUDA device here; use --device cpu"),
+        (
+            "train --prior se --model gpt --out run",
+            "there are: ndp-paper, joint-paper, ndp, joint, gnp, convcnp",
+        ),
+    ],
+)
+def test_a_mistake_in_scoring_is_one_line(folder: Path, arguments: str, message: str) -> None:
+    if "cuda" in arguments and torch.cuda.is_available():
+        pytest.skip("there is a CUDA device here")
+    result = call(*arguments.split())
+    assert result.exit_code == 2
+    assert re.fullmatch(rf"Error: .*{re.escape(message)}.*\n", result.stderr), result.stderr
+    assert not (folder / "results").exists()
+
+
+def test_a_model_is_trained_sampled_and_scored(folder: Path) -> None:
+    config = 'prior = "se"\nsteps = 3\nbatch = 2\n[network]\nwidth = 16\nheads = 2\nblocks = 1\nlevel_width = 8\n'
+    (folder / "run.toml").write_text(config)
+    trained = call("train", "--config", "run.toml", "--out", "runs/small", "--device", "cpu", "--seed", "5")
+    assert trained.exit_code == 0, trained.output
+    assert "functions a second" in trained.stdout
+    assert ndp.load("runs/small").about["recipe"]["seed"] == 5  # type: ignore[union-attr]
+    assert sample("--out", "drawn.csv", model="runs/small").exit_code == 0
+    assert np.isfinite(read(folder / "drawn.csv")["mean"]).all()
+    scored = call(
+        "evaluate", "runs/small", "--tasks", "3", "--draws", "64", "--steps", "2", "--json", "--device", "cpu"
+    )
+    assert scored.exit_code == 0, scored.output
+    (result,) = json.loads(scored.stdout)
+    assert result["net_gap"]["mean"] > 0.1, "it knows nothing yet"
+    exported = call("export", "runs/small", "shared/small", "--half")
+    assert exported.exit_code == 0, exported.output
+    assert re.search(r"Model, 0.\d\d MB: shared/small", exported.stdout)
+    assert {path.name for path in (folder / "shared" / "small").iterdir()} == {"config.json", "model.safetensors"}
+    assert sample("--out", "half.csv", model="shared/small").exit_code == 0
+    np.testing.assert_allclose(read(folder / "half.csv")["mean"], read(folder / "drawn.csv")["mean"], atol=0.02)
+    for arguments, message in (
+        (("runs/small", "shared/small"), "shared/small is not empty"),
+        (("gp-se", "new"), "gp-se is exact: it has no weights to export"),
+    ):
+        assert message in call("export", *arguments).stderr
+    few = ("--tasks", "2", "--draws", "64", "--steps", "3", "--device", "cpu", "--record")
+    assert call("evaluate", "runs/small", *few).exit_code == 0
+    (recorded,) = ndp.load("runs/small").about["scores"]["evaluations"]  # type: ignore[union-attr]
+    assert (recorded["dim"], recorded["steps"]) == (1, 3)
+    timed = call(
+        "reproduce",
+        "timing",
+        "--model",
+        "runs/small",
+        "--repaint-levels",
+        "2",
+        "--threads",
+        "1",
+        "--out",
+        "timing.json",
+    )
+    assert timed.exit_code == 0, timed.output
+    assert [one["calls"] for one in json.loads((folder / "timing.json").read_text())] == [0, 10, 20, 10]
+    assert call("evaluate", "gp-se").exit_code == 2

@@ -1,0 +1,90 @@
+"""Whatever happens, there is the whole file or what was there before."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from ndp.core.io.files import WriteError, whole_file
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("existing", [True, False])
+def test_a_failure_leaves_what_was_there(tmp_path: Path, existing: bool) -> None:
+    path = tmp_path / "draws.csv"
+    if existing:
+        path.write_text("old")
+
+    def fail_half_way() -> None:
+        with whole_file(path) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError("out of power")
+
+    with pytest.raises(RuntimeError, match="out of power"):
+        fail_half_way()
+    assert names_in(tmp_path) == (["draws.csv"] if existing else [])
+    assert not existing or path.read_text() == "old"
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("old and longer")
+    with whole_file(path) as temporary:
+        temporary.write_text("new")
+        assert temporary.parent == path.parent  # or it could not be moved in one piece
+        assert temporary.suffix == ".txt"
+        assert path.read_text() == "old and longer"
+    assert path.read_text() == "new"
+    assert names_in(tmp_path) == ["notes.txt"]
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_a_file_has_the_permissions_of_any_other(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        with whole_file(tmp_path / "notes.txt") as temporary:
+            temporary.write_text("new")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "notes.txt").stat().st_mode & 0o777 == mode
+
+
+def write_something(path: Path) -> None:
+    with whole_file(path) as temporary:
+        temporary.write_text("something")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("folder", "cannot write .*folder: it is a folder$"),
+        ("file/draws.csv", "cannot write .*draws.csv: .*file is not a folder$"),
+        ("file/folder/draws.csv", "cannot write .*draws.csv: Not a directory$"),
+        ("pipe", "cannot write .*pipe: it is not a regular file$"),
+    ],
+)
+def test_where_no_file_can_be(tmp_path: Path, path: str, message: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("old")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(WriteError, match=message):
+        write_something(tmp_path / path)
+    assert names_in(tmp_path) == ["file", "folder", "pipe"]
+    assert names_in(tmp_path / "folder") == []
+    assert (tmp_path / "file").read_text() == "old"
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulated, for root may write anywhere."""
+
+    def refuse(**_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    with pytest.raises(WriteError, match=r"cannot write .*draws.csv: Permission denied$"):
+        write_something(tmp_path / "draws.csv")
+    assert names_in(tmp_path) == []

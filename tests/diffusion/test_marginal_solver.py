@@ -1,0 +1,125 @@
+"""The solver of single values, against laws whose denoiser and quantiles are known in closed form."""
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import Tensor
+
+from ndp.core.typing import Denoiser
+from ndp.diffusion.levels import alpha, ratio
+from ndp.diffusion.marginal_solver import SolvedValues, solve_values, value_levels
+
+PROBABILITIES = torch.tensor([0.05, 0.25, 0.5, 0.75, 0.95], dtype=torch.float64)
+ASKED = torch.special.ndtri(PROBABILITIES)[:, None]
+TRAINED = (0.004, 80.0)
+
+
+class NormalMixture:
+    """A law of one value: weights, means and standard deviations of normal laws."""
+
+    def __init__(self, *parts: tuple[float, float, float]) -> None:
+        self.weight, self.mean, self.std = torch.tensor(parts, dtype=torch.float64).T
+
+    def denoiser(self) -> Denoiser:
+        def denoise(y_t: Tensor, level: Tensor) -> Tensor:
+            u, r = y_t / alpha(level), ratio(level)
+            variance = self.std**2 + r**2
+            share = torch.softmax(self.weight.log() - variance.log() / 2 - (u - self.mean) ** 2 / variance / 2, dim=-1)
+            return (share * (r**2 * self.mean + self.std**2 * u) / variance).sum(-1, keepdim=True)
+
+        return denoise
+
+    def moments(self) -> tuple[float, float]:
+        mean = (self.weight * self.mean).sum()
+        return float(mean), math.sqrt((self.weight * (self.std**2 + (self.mean - mean) ** 2)).sum())
+
+    def quantiles(self) -> Tensor:
+        low, high = (torch.full_like(PROBABILITIES, bound) for bound in (-30.0, 30.0))
+        for _ in range(60):
+            middle = (low + high) / 2
+            below = (self.weight * torch.special.ndtr((middle[:, None] - self.mean) / self.std)).sum(1)
+            low, high = (
+                torch.where(below < PROBABILITIES, middle, low),
+                torch.where(below < PROBABILITIES, high, middle),
+            )
+        return low
+
+
+def solved(law: NormalMixture, steps: int, asked: Tensor = ASKED, *, nodes: int = 4) -> SolvedValues:
+    levels = value_levels(steps, TRAINED, torch.float64)
+    return solve_values(law.denoiser(), asked, torch.zeros(1, 1, 1, dtype=torch.float64), levels, nodes=nodes)
+
+
+SHAPES = {
+    "two kernels": NormalMixture((0.5, 0.1, 0.1), (0.3, 0.3, 0.3), (0.2, -0.2, 0.7)),
+    "beside a step": NormalMixture((0.9, -0.9, 0.1), (0.1, 1.1, 0.1)),
+    "heavy tails": NormalMixture((0.8, 0.5, 0.1), (0.2, 0.5, 0.4)),
+}
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize("std", [0.003, 0.05, 1.0, 2.0])
+def test_normal_laws_are_exact_in_any_number_of_steps(steps: int, std: float) -> None:
+    found = solved(NormalMixture((1.0, 0.7, std)), steps)
+    mean, variance = found.moments()
+    torch.testing.assert_close(mean.item(), 0.7, rtol=0, atol=1e-6 * std)
+    torch.testing.assert_close(variance.sqrt().item(), std, rtol=1e-6, atol=0)
+    torch.testing.assert_close(found.asked[:, 0, 0], 0.7 + std * ASKED, rtol=0, atol=1e-6 * std)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_other_laws_are_near_in_five_steps_and_nearer_in_more(name: str) -> None:
+    law = SHAPES[name]
+    mean, std = law.moments()
+    errors = []
+    for steps in (5, 10, 20, 40):
+        found = solved(law, steps, nodes=8)
+        errors.append(float((found.asked[:, 0, 0, 0] - law.quantiles()).abs().mean()) / std)
+    assert errors[0] < 0.12
+    assert all(later < 0.75 * sooner for sooner, later in pairwise(errors))
+    assert errors[-1] < 0.004
+    at_once = solved(law, 5).moments()
+    assert abs(float(at_once[0]) - mean) < 0.1 * std
+    assert abs(math.log(float(at_once[1].sqrt()) / std)) < 0.15
+
+
+def test_rare_values_count_in_the_standard_deviation_though_no_node_stands_for_them() -> None:
+    law = NormalMixture((0.995, 0.0, 0.3), (0.005, 3.0, 0.3))
+    found = solved(law, 5)
+    _, std = law.moments()
+    nodes_alone = (found.weights * found.nodes**2).sum() - (found.weights * found.nodes).sum() ** 2
+    off = [abs(math.log(float(variance.sqrt()) / std)) for variance in (found.moments()[1], nodes_alone)]
+    assert off[0] < off[1] / 2
+    assert off[0] < 0.05
+
+
+def test_an_answer_does_not_depend_on_what_else_is_asked_for() -> None:
+    law = SHAPES["two kernels"]
+    together = solved(law, 5)
+    for index in range(len(ASKED)):
+        alone = solved(law, 5, ASKED[index : index + 1])
+        torch.testing.assert_close(alone.asked[0], together.asked[index], rtol=1e-12, atol=0)
+    assert all(
+        torch.equal(one, other)
+        for one, other in zip(solved(law, 5, ASKED[:0]).moments(), together.moments(), strict=True)
+    )
+
+
+def test_a_mirror_image_has_the_mirror_image_for_an_answer() -> None:
+    law = SHAPES["beside a step"]
+    mirrored = NormalMixture(*((w, -m, s) for w, m, s in zip(law.weight, law.mean, law.std, strict=True)))
+    one, other = solved(law, 5), solved(mirrored, 5, -ASKED)
+    torch.testing.assert_close(other.asked, -one.asked)
+    torch.testing.assert_close(other.moments()[1], one.moments()[1])
+
+
+def test_tasks_may_ask_for_noises_of_their_own() -> None:
+    law = SHAPES["heavy tails"]
+    levels = value_levels(5, TRAINED, torch.float64)
+    two = solve_values(
+        law.denoiser(), torch.cat([ASKED, -ASKED], dim=1), torch.zeros(2, 3, 1, dtype=torch.float64), levels
+    )
+    assert two.asked.shape == (5, 2, 3, 1)
+    torch.testing.assert_close(two.asked[:, 1], two.asked[:, 0].flip(0))  # these probabilities are symmetric

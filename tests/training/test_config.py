@@ -1,0 +1,117 @@
+"""Recipes: plain values, checked, and the same again after a trip through JSON."""
+
+import json
+
+import pytest
+import torch
+
+import ndp
+from ndp.priors.registry import PRIORS, make_prior
+from ndp.processes.ndp import NDP
+from ndp.training.build import begin_with, make_model, make_sources
+from ndp.training.config import Recipe
+
+
+@pytest.mark.parametrize("prior", list(PRIORS))
+def test_every_named_prior_draws_finite_functions_of_about_unit_size_in_model_units(prior: str) -> None:
+    few = {"most_context": 48, "targets": 32} if prior == "universal" else {}
+    recipe = Recipe(prior=prior, network={"width": 16, "heads": 2, "blocks": 1}, **few)
+    for source in make_sources(recipe, torch.device("cpu")):
+        batch = source.draw(200, generator=torch.Generator().manual_seed(0))
+        assert torch.isfinite(batch.y).all()
+        assert 0.7 < batch.y[batch.mask].square().mean().sqrt() < 1.3
+    assert make_model(recipe).noise_floor == PRIORS[prior].noise_floor
+
+
+def test_a_recipe_survives_json() -> None:
+    settings = {"prior": "se", "dims": [1, 2], "prediction": "eps", "error": "l1", "network": {"width": 32}}
+    recipe = Recipe.from_dict(settings)
+    again = Recipe.from_dict(json.loads(json.dumps(recipe.as_dict())))
+    assert again == recipe
+    assert again.prediction.value == "eps"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "either a prior or a table"),
+        ({"prior": "se", "data": "x.csv"}, "either a prior or a table"),
+        ({"prior": "sea"}, "no prior named 'sea'; there are: se, matern52"),
+        ({"prior": "se", "stepz": 3}, "no setting 'stepz'"),
+        ({"prior": "se", "optimiser": "adam"}, "optimiser is one of muon, adamw, not 'adam'"),
+        ({"prior": "se", "steps": 0}, "steps must be at least 1"),
+        ({"prior": "se", "dims": [0]}, "dims must be whole numbers"),
+        ({"prior": "se", "level_law": [1.0]}, "level_law is the mean and the standard deviation"),
+        ({"prior": "se", "level_law": [0.0, 0.0]}, "level_law is the mean and the standard deviation"),
+        ({"prior": "se", "error": "l3"}, "error is one of l1, l2, not 'l3'"),
+        ({"prior": "universal", "model": "gnp"}, "the universal prior is for an NDP that sees a context"),
+        ({"prior": "universal", "model": "ndp-paper"}, "the universal prior is for an NDP that sees a context"),
+        ({"prior": "mnist", "targets": 9}, "targets is a number of points of a prior's tasks"),
+    ],
+)
+def test_what_is_wrong_with_a_recipe_is_named(settings: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Recipe.from_dict(settings)
+
+
+def test_the_weights_of_a_new_model_are_a_function_of_the_seed_and_leave_the_global_generator_alone() -> None:
+    before = torch.random.get_rng_state()
+    first, again, other = (
+        make_model(Recipe(prior="se", seed=seed)).network.state_dict()["embed.weight"] for seed in (0, 0, 1)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_the_levels_that_are_learned_most_are_the_priors_unless_a_recipe_says_otherwise() -> None:
+    assert Recipe.from_dict({"prior": "step"}).level_law == PRIORS["step"].level_law != PRIORS["se"].level_law
+    assert Recipe.from_dict({"prior": "step", "level_law": [0.0, 1.0]}).level_law == (0.0, 1.0)
+    assert Recipe.from_dict({"prior": "mnist", "data_dir": "pictures"}).level_law == (-0.6, 1.4)
+
+
+@pytest.mark.parametrize("prior", ["step", "universal"])
+def test_targets_are_asked_for_alone_unless_the_context_reads_from_them(prior: str) -> None:
+    for context, asked in (("separate", True), ("full", False)):
+        recipe = Recipe(prior=prior, network={"context": context}, most_context=8, targets=4)
+        sources = make_sources(recipe, torch.device("cpu"))
+        assert any(source.draw(2, generator=torch.Generator()).alone for source in sources) is asked
+
+
+def test_an_unknown_prior_is_refused() -> None:
+    with pytest.raises(ValueError, match="no prior named"):
+        make_prior("nothing", torch.device("cpu"))
+
+
+@pytest.mark.parametrize("name", ["se", "sawtooth"])
+def test_training_can_start_from_a_trained_model(name: str) -> None:
+    """Also from one that is not told the number of input dimensions (`sawtooth`): what it lacks starts at zero."""
+    model, trained = make_model(Recipe(prior="sawtooth")), ndp.load(name)
+    begin_with(model, name)
+    assert isinstance(model, NDP)
+    assert isinstance(trained, NDP)
+    weights = {"dims_code": torch.zeros(128)} | trained.network.state_dict()
+    assert all(torch.equal(value, weights[key]) for key, value in model.network.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("recipe", "name", "message"),
+    [
+        (Recipe(prior="se"), "gp-se", "not a trained model of this kind"),
+        (Recipe(prior="se"), "oracle-se", "not a trained model of this kind"),
+        (Recipe(prior="minima", model="joint"), "se", "not a trained model of this kind"),
+        (Recipe(prior="se", network={"width": 32}), "se", "other settings than the recipe's"),
+        (Recipe(prior="se"), "nothing", "no model and no folder named 'nothing'"),
+    ],
+)
+def test_what_training_cannot_start_from_is_told(recipe: Recipe, name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        begin_with(make_model(recipe), name)
+
+
+@pytest.mark.parametrize("prior", ["se", "step"])
+def test_the_papers_network_is_the_papers_whatever_the_prior_would_have(prior: str) -> None:
+    model = make_model(Recipe.from_dict({"prior": prior, "model": "ndp-paper"}))
+    assert isinstance(model, NDP)
+    config = model.network.config
+    assert (config["blocks"], config["inputs"]) == (4, "raw")

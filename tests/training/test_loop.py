@@ -1,0 +1,331 @@
+"""Training: it learns, it resumes exactly whatever happened to it, and what it draws is a function of seed, rank and step."""
+
+import csv
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from lightning_fabric import Fabric
+
+from ndp.gp.oracle import GPOracle
+from ndp.models.registry import regression_gp
+from ndp.training.batches import CHUNK, TrainingInputs, seed_of
+from ndp.training.build import make_model, make_sources
+from ndp.training.config import Recipe
+from ndp.training.loop import Half, Progress, _mean_loss, fit, schedule
+from ndp.training.run_folder import RunFolder
+from ndp.training.update import StepInputs, Update
+
+CPU = torch.device("cpu")
+SMALL = {"width": 16, "heads": 2, "blocks": 1, "level_width": 8}
+
+
+def recipe(**changes: object) -> Recipe:
+    settings = {"prior": "se", "steps": 48, "batch": 4, "warmup": 5, "network": SMALL} | changes
+    return Recipe.from_dict(settings)
+
+
+def cpu() -> Fabric:
+    return Fabric(accelerator="cpu", devices=1)
+
+
+def weights_after(recipe: Recipe, folder: RunFolder | None = None, **options: object) -> dict[str, torch.Tensor]:
+    model = make_model(recipe)
+    fit(model, make_sources(recipe, CPU), recipe, folder=folder, fabric=cpu(), **options)
+    return dict(model.network.state_dict())
+
+
+def assert_same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        assert torch.equal(value, second[name]), name
+
+
+def test_training_approaches_the_oracle() -> None:
+    """A small network on short training closes most of the way from knowing nothing to knowing everything."""
+    plan = recipe(steps=400, batch=32, learning_rate=3e-3, noisy_share=0.0, ema=0.9)
+    losses: list[float] = []
+    model = make_model(plan)
+    fit(
+        model,
+        make_sources(plan, CPU),
+        plan,
+        fabric=cpu(),
+        report=lambda progress: losses.append(progress.loss),
+        report_every=50,
+    )
+    inputs = TrainingInputs(make_sources(plan, CPU), plan, CPU, rank=7).chunk(0, 0)[0]
+    from ndp.diffusion.objective import denoising_loss
+
+    tensors = [t.double() if t.is_floating_point() else t for t in inputs.tensors()]
+    x, y0, level, eps, mask = tensors
+    options = {"mask": mask, "num_context": inputs.num_context}
+    best = denoising_loss(GPOracle(regression_gp("se")), x, y0, level, eps, **options).mean().item()
+    assert losses[0] > losses[-1]
+    learned = losses[0] - losses[-1]
+    assert learned > 0.4 * (losses[0] - best), (losses, best)
+
+
+@pytest.mark.parametrize("cut", [7, 3 * CHUNK, 3 * CHUNK + 5])
+def test_a_run_that_was_cut_resumes_to_the_same_bits(cut: int, tmp_path: Path) -> None:
+    """Three kinds of tasks take turns, so that every third step is one of the same chunk."""
+    plan = recipe(steps=3 * CHUNK + 10)
+    folder = RunFolder.create(tmp_path / "run", plan)
+
+    class CutError(Exception):
+        pass
+
+    def stop(progress: Progress) -> None:
+        if progress.step == cut:
+            raise CutError
+
+    with pytest.raises(CutError):
+        weights_after(plan, folder, report=stop, report_every=1)
+    state = folder.load_state(CPU)
+    assert state is not None
+    assert state.step == cut
+    assert_same(weights_after(folder.recipe(), folder), weights_after(plan))
+
+
+def test_ctrl_c_in_the_middle_of_a_step_waits_for_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pressed after the weights have moved and before their average has, it still leaves a state of whole steps."""
+    plan = recipe()
+    before = signal.getsignal(signal.SIGINT)  # a job in the background begins with it ignored
+    folder = RunFolder.create(tmp_path / "run", plan)
+    steps = 0
+    plain = torch.optim.AdamW.step
+
+    def pressed(self: torch.optim.AdamW, *arguments: object) -> object:
+        nonlocal steps
+        result = plain(self, *arguments)
+        steps += 1
+        if steps == 11:
+            os.kill(os.getpid(), signal.SIGINT)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.optim.AdamW, "step", pressed)
+        with pytest.raises(KeyboardInterrupt):
+            weights_after(plan, folder)
+    state = folder.load_state(CPU)
+    assert state is not None
+    assert state.step == 11
+    assert signal.getsignal(signal.SIGINT) is before
+    assert_same(weights_after(folder.recipe(), folder), weights_after(plan))
+
+
+def test_a_step_that_fails_is_not_saved_half_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = recipe()
+    folder = RunFolder.create(tmp_path / "run", plan)
+    plain = torch.optim.AdamW.step
+
+    def fails(self: torch.optim.AdamW, *arguments: object) -> object:
+        plain(self, *arguments)
+        raise MemoryError
+
+    weights_after(recipe(steps=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.optim.AdamW, "step", fails)
+        with pytest.raises(MemoryError):
+            weights_after(plan, folder)
+    assert folder.load_state(CPU) is None
+
+
+def test_another_seed_is_another_run() -> None:
+    first, second = weights_after(recipe(steps=2)), weights_after(recipe(steps=2, seed=1))
+    assert any(not torch.equal(first[name], second[name]) for name in first)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "ndp", "train", *arguments]
+
+
+def train_arguments(folder: Path, config: Path, steps: int) -> list[str]:
+    config.write_text(
+        f'prior = "se"\nsteps = {steps}\nbatch = 4\nwarmup = 5\n[network]\n'
+        + "".join(f"{name} = {value}\n" for name, value in SMALL.items())
+    )
+    return ["--config", str(config), "--out", str(folder), "--device", "cpu", "--save-every", "5"]
+
+
+def read_weights(folder: Path) -> dict[str, torch.Tensor]:
+    return safetensors.torch.load_file(folder / "model.safetensors")
+
+
+def wait_for_step(folder: Path, step: int, process: subprocess.Popen) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        state = folder / "state.safetensors"
+        if state.exists():
+            with safetensors.safe_open(state, framework="pt") as file:
+                if int(file.metadata()["step"]) >= step:
+                    return
+        time.sleep(0.02)
+    raise AssertionError(f"no state of step {step} appeared: {process.communicate()}")
+
+
+def one_thread() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_run_resumes_to_the_same_bits(how: signal.Signals, tmp_path: Path) -> None:
+    """SIGKILL at some moment, or Ctrl-C: the resumed run ends with the weights of one that was left alone."""
+    killed, alone = tmp_path / "killed", tmp_path / "alone"
+    arguments = train_arguments(killed, tmp_path / "run.toml", steps=400)
+    process = subprocess.Popen(command(*arguments), env=one_thread(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_for_step(killed, 20, process)
+    process.send_signal(how)
+    out, err = process.communicate(timeout=60)
+    if how is signal.SIGINT:
+        assert process.returncode == 130, err.decode()
+        assert b"ndp train --resume" in out.replace(b"\n", b" ")
+    assert not (killed / "model.safetensors").exists(), "the run ended before it could be stopped"
+    subprocess.run(
+        command("--resume", str(killed), "--device", "cpu"), env=one_thread(), check=True, capture_output=True
+    )
+    arguments = train_arguments(alone, tmp_path / "run.toml", steps=400)
+    subprocess.run(command(*arguments), env=one_thread(), check=True, capture_output=True)
+    assert_same(read_weights(killed), read_weights(alone))
+    steps = [int(row["step"]) for row in csv.DictReader((killed / "log.csv").read_text().splitlines())]
+    assert steps == sorted(set(steps)), "the log has every step once"
+
+
+def test_the_learning_rate_warms_up_and_falls_to_nothing() -> None:
+    plan = recipe(steps=1000, warmup=100, learning_rate=1e-3)
+    rates = [schedule(plan, step, step / 1000) for step in range(1000)]
+    assert rates[0] == pytest.approx(1e-5, rel=0.01)
+    assert max(rates) == pytest.approx(1e-3, rel=0.05)
+    assert rates[500] == pytest.approx(0.5e-3, rel=0.01)
+    assert rates[-1] < 1e-8
+
+
+def test_ranks_chunks_and_seeds_have_seeds_of_their_own() -> None:
+    seeds = {seed_of(seed, rank, chunk) for seed in range(5) for rank in range(5) for chunk in range(5)}
+    assert len(seeds) == 125
+
+
+def test_sources_take_turns_a_step_each_wherever_a_run_goes_on() -> None:
+    """Momentum, which remembers twenty steps, has to hear all of them: of a few that follow each other none is outvoted."""
+    plan = recipe(dims=(1, 2), batch=2)
+    inputs = TrainingInputs(make_sources(plan, CPU), plan, CPU, rank=0)
+    last = 6 * CHUNK + 20  # of six sources, in their second chunks
+    whole = list(islice(inputs.after(0), last))
+    shapes = [one.x.shape for one in whole]
+    assert len(set(shapes[:6])) == 6
+    assert shapes == (shapes[:6] * last)[:last]
+    for start in (5, 6 * CHUNK - 1, 6 * CHUNK + 13):
+        for one, other in zip(inputs.after(start), whole[start:], strict=False):
+            assert all(torch.equal(a, b) for a, b in zip(one.tensors(), other.tensors(), strict=True))
+    values = {one.y0.sum().item() for one in whole}
+    assert len(values) == last, "no two steps see the same functions"
+
+
+def test_without_context_all_points_share_the_level_as_in_the_paper() -> None:
+    plan = recipe(use_context=False, schedule=500, prediction="eps", error="l1")
+    inputs = TrainingInputs(make_sources(plan, CPU), plan, CPU, rank=0).chunk(0, 0)[0]
+    assert inputs.num_context == 0
+    assert inputs.mask.all()
+    assert (inputs.level == inputs.level[:, :1]).all()
+
+
+def test_a_loss_that_explodes_stops_the_run_with_a_word() -> None:
+    plan = recipe(learning_rate=math.inf, warmup=0, clip=math.inf)
+    with pytest.raises(FloatingPointError, match="a lower learning rate may help"):
+        weights_after(plan, report_every=5)
+
+
+def test_a_used_folder_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    RunFolder.create(folder, recipe())
+    with pytest.raises(ValueError, match="is not empty"):
+        RunFolder.create(folder, recipe())
+    RunFolder.create(folder, recipe(steps=7), overwrite=True)
+    assert RunFolder(folder).recipe().steps == 7
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.txt").write_text("precious")
+    with pytest.raises(ValueError, match="is not overwritten"):
+        RunFolder.create(other, recipe(), overwrite=True)
+    assert (other / "thesis.txt").read_text() == "precious"
+
+
+def test_a_damaged_state_is_told_plainly(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", recipe())
+    (folder.path / "state.safetensors").write_bytes(b"not a state")
+    with pytest.raises(ValueError, match="is damaged and cannot be resumed"):
+        folder.load_state(CPU)
+
+
+@pytest.mark.parametrize("half", Half)
+def test_half_precision_learns_the_same(half: Half) -> None:
+    plan = recipe(steps=12)
+    expected = weights_after(plan)
+    model = make_model(plan)
+    fit(model, make_sources(plan, CPU), plan, fabric=cpu(), half=half)
+    found = model.network.state_dict()
+    assert any(not torch.equal(found[name], value) for name, value in expected.items())
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=0.05, atol=2e-3)
+
+
+def test_a_gradient_that_is_too_large_for_half_precision_is_left_out_of_its_step() -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimiser = torch.optim.AdamW([weight], lr=0.1, weight_decay=0.0)
+    infinite = torch.tensor([math.inf, 1.0])
+    update = Update(
+        lambda inputs, generator: (weight * infinite)[None],
+        optimiser,
+        [weight.detach().clone()],
+        cpu(),
+        ema=0.9,
+        clip=1.0,
+        on_graph=False,
+        through_half=True,
+    )
+    nothing = torch.zeros(1, 1, 1)
+    update(StepInputs(nothing, nothing, nothing[..., 0], nothing, None, 0), 0.1, 0)
+    assert weight[0].item() == 1
+    assert weight[1].item() == pytest.approx(0.9, abs=1e-3)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_captured_step_on_the_gpu_does_what_the_plain_step_does() -> None:
+    plan = recipe(steps=40)
+    model = make_model(plan)
+    fit(model, make_sources(plan, torch.device("cuda")), plan, fabric=Fabric(accelerator="cuda", devices=1))
+    expected = weights_after(plan)
+    for name, value in model.network.state_dict().items():
+        torch.testing.assert_close(value.cpu(), expected[name], rtol=0.1, atol=0.02)
+
+
+def test_a_joint_model_that_was_cut_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    """Targets alone and together alternate; the cut is in the second chunk of each."""
+    plan = recipe(model="joint", prior="minima", steps=2 * CHUNK + 12, batch=2, network=SMALL | {"scouts": 4})
+
+    class CutError(Exception):
+        pass
+
+    def stop(progress: Progress) -> None:
+        if progress.step >= 2 * CHUNK + 5:
+            raise CutError
+
+    folder = RunFolder.create(tmp_path / "run", plan)
+    with pytest.raises(CutError):
+        weights_after(plan, folder, report=stop, report_every=1)
+    assert_same(weights_after(plan, folder), weights_after(plan))
+
+
+def test_steps_that_overflowed_in_half_precision_do_not_end_a_run() -> None:
+    losses = torch.tensor([1.0, float("nan"), 3.0])
+    assert _mean_loss(losses, through_half=True) == 2.0
+    assert math.isnan(_mean_loss(losses, through_half=False))
+    assert math.isnan(_mean_loss(losses[1:2], through_half=True))
