@@ -28,7 +28,7 @@ def choices(
     from rich.console import Console
     from rich.table import Table
 
-    from ndp.core.io.files import whole_file
+    from ndp.core.io.files import atomic_write
 
     console = Console()
     table = Table("D", "choice", box=None, header_style="bold", title=f"{kernel}, {steps} steps", title_justify="left")
@@ -44,7 +44,7 @@ def choices(
             rows.append(asdict(one))
             gap, error, speed = str(one.net_gap), f"{one.mean_error:.4f}", f"{one.milliseconds:.2f}"
             table.add_row(str(dimension), choice, gap, error, speed)
-        with whole_file(out) as temporary:
+        with atomic_write(out) as temporary:
             temporary.write_text(json.dumps(rows, indent=1) + "\n")
     console.print(table)
 
@@ -77,7 +77,7 @@ def regression(
     from rich.console import Console
     from rich.table import Table
 
-    from ndp.core.io.files import whole_file
+    from ndp.core.io.files import atomic_write
 
     console = Console()
     with told_plainly(), console.status("Importing torch") as status:
@@ -129,7 +129,7 @@ def regression(
             if one_kernel not in OTHERS:
                 status.update(f"{one_kernel}: drawing the figure")
                 picture(out / f"regression-{one_kernel}.png", one_kernel, models=models)
-        with whole_file(out / f"{name}.md") as temporary:
+        with atomic_write(out / f"{name}.md") as temporary:
             temporary.write_text(as_markdown(with_newer(before, scores)))
     table = Table("kernel", "D", "row", "by", box=None, header_style="bold")
     for heading in ("nats a point", "gap to the exact GP", "calls", "ms a draw"):
@@ -159,7 +159,7 @@ def timing(
     from rich.console import Console
     from rich.table import Table
 
-    from ndp.core.io.files import whole_file
+    from ndp.core.io.files import atomic_write
 
     console = Console()
     table = Table("64 draws of 100 points", box=None, header_style="bold")
@@ -177,7 +177,7 @@ def timing(
             table.add_row(
                 one.method, str(one.calls), f"{one.seconds:.3f}", f"{timings[-1].seconds / one.seconds:,.0f} x"
             )
-        with whole_file(out) as temporary:
+        with atomic_write(out) as temporary:
             temporary.write_text(json.dumps([asdict(one) for one in timings], indent=1) + "\n")
     console.print(table)
 
@@ -195,7 +195,7 @@ def bayesopt_speed(
     from rich.console import Console
     from rich.table import Table
 
-    from ndp.core.io.files import whole_file
+    from ndp.core.io.files import atomic_write
 
     console = Console()
     table = Table("surrogate", "device", box=None, header_style="bold")
@@ -211,7 +211,7 @@ def bayesopt_speed(
                 status.update(f"{one.surrogate}: {one.seconds:.3f} s")
         for one in timings:
             table.add_row(one.surrogate, one.device, str(one.candidates), f"{one.seconds:.4f}")
-        with whole_file(out) as temporary:
+        with atomic_write(out) as temporary:
             temporary.write_text(json.dumps([asdict(one) for one in timings], indent=1) + "\n")
     console.print(table)
 
@@ -228,7 +228,7 @@ def closed_form(
     from rich.console import Console
     from rich.table import Table
 
-    from ndp.core.io.files import whole_file
+    from ndp.core.io.files import atomic_write
 
     console = Console()
     results = {}
@@ -247,6 +247,6 @@ def closed_form(
             for loss in losses:
                 table.add_row(loss.method, str(loss.calls), f"{loss.nats:.5f} ± {loss.standard_error:.5f}")
             console.print(table)
-        with whole_file(out) as temporary:
+        with atomic_write(out) as temporary:
             temporary.write_text(json.dumps(results, indent=1) + "\n")
     console.print(f"Numbers: [bold]{out}[/]")

@@ -182,7 +182,7 @@ def image_scaling(
     from rich.console import Console
     from rich.table import Table
 
-    from ndp.core.io.files import whole_file
+    from ndp.core.io.files import atomic_write
 
     console = Console()
     table = Table("points", box=None, header_style="bold")
@@ -202,7 +202,7 @@ def image_scaling(
             status.update("Training steps")
             speed = scaling.images_a_second(device, batch=256 if on_gpu else 2)
         power = scaling.growth(costs)
-        with whole_file(out) as temporary:
+        with atomic_write(out) as temporary:
             numbers = {"costs": [asdict(cost) for cost in costs], "growth": power, "images_a_second": speed}
             temporary.write_text(json.dumps(numbers, indent=1) + "\n")
     console.print(table)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ndp.core.devices import read_device
 from ndp.networks.image import ImageAttention
-from ndp.priors.image import ImageSource, scaling_of_images
+from ndp.priors.image import ImageSource, units_of_images
 from ndp.processes.ndp import NDP
 from ndp.training.config import Recipe
 from ndp.training.loop import fit
@@ -86,7 +86,7 @@ def images_a_second(device: str, *, batch: int, size: int = 28) -> float:
     on = read_device(device)
     generator = torch.Generator().manual_seed(0)
     pictures = torch.randint(256, (512, size, size, 1), generator=generator, dtype=torch.uint8)
-    scaling = scaling_of_images(pictures)
+    scaling = units_of_images(pictures)
     recipe = Recipe.from_dict({"prior": "mnist", "batch": batch, "steps": 64 if on.type == "cuda" else 1})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

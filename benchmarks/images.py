@@ -15,7 +15,7 @@ from torch import Tensor
 
 from benchmarks.drawing import Tell, generator_on
 from benchmarks.timing import limited_threads
-from ndp.core.units import Scaling
+from ndp.core.units import FixedUnits
 from ndp.models.evaluation import Number
 from ndp.models.registry import load_ndp, prior_of
 from ndp.priors.image import IMAGE_SETS, pixel_grid
@@ -163,8 +163,8 @@ def bits_per_value(model: NDP, pictures: UInt8[Tensor, "T H W P"], probes: int) 
     and what the noise itself costs is taken away: log p(y + n) - log N(n).
     """
     x, y = as_functions(pictures)
-    assert isinstance(model.scaling, Scaling)
-    noise = 1.01 * model.trained_ratios[0] * model.scaling.y_scale[0]
+    assert isinstance(model.units, FixedUnits)
+    noise = 1.01 * model.trained_ratios[0] * model.units.y_scale[0]
     generator = torch.Generator().manual_seed(0)
     n = noise * torch.randn(y.shape, generator=generator, dtype=torch.float64)
     nothing = x[None, :0].expand(len(y), -1, -1), y[:, :0]

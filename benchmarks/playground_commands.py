@@ -27,10 +27,10 @@ def playground_speed(
         require("fastapi", "uvicorn", "playwright", extra="dev")
         with console.status("Importing") as status:
             from benchmarks.playground import measure_speed
-            from ndp.core.io.files import whole_file
+            from ndp.core.io.files import atomic_write
 
             speed = measure_speed(clicks=clicks, draws=draws, calls=calls, tell=status.update)
-        with whole_file(out) as temporary:
+        with atomic_write(out) as temporary:
             temporary.write_text(json.dumps(asdict(speed), indent=1) + "\n")
     console.print(
         f"{draws} draws of {speed.points} points in {calls} solver calls: median [bold]{speed.median:.0f} ms[/], "
@@ -54,10 +54,10 @@ def playground_load(
         require("fastapi", "uvicorn", extra="serve")
         with console.status("Importing") as status:
             from benchmarks.playground import measure_load
-            from ndp.core.io.files import whole_file
+            from ndp.core.io.files import atomic_write
 
             load = measure_load(clients=clients, seconds=seconds, tell=status.update)
-        with whole_file(out) as temporary:
+        with atomic_write(out) as temporary:
             temporary.write_text(json.dumps(asdict(load), indent=1) + "\n")
     console.print(
         f"{load.clients} clients for {load.seconds:.0f} s: [bold]{load.answers}[/] answers, [bold]{load.errors}[/] errors; "

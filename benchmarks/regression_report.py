@@ -26,7 +26,7 @@ from benchmarks.regression import (
     held_out_functions,
     trained_ndp,
 )
-from ndp.core.io.files import whole_file
+from ndp.core.io.files import atomic_write
 from ndp.core.plotting import new_figure, plot_posterior, save_figure
 from ndp.models.evaluation import Number
 
@@ -68,7 +68,7 @@ def _cell_index(score: Score) -> int:
 
 def write_scores(path: Path, scores: Iterable[Score]) -> None:
     """One score a line, so that a difference between two files can be read."""
-    with whole_file(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text("[\n" + ",\n".join(json.dumps(asdict(score)) for score in scores) + "\n]\n")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndp.core.io.files import whole_file
+from ndp.core.io.files import atomic_write
 from ndp.core.plotting import save_figure
 
 if TYPE_CHECKING:
@@ -36,6 +36,6 @@ class Report:
         """The picture and the numbers as `name`.png and `name`.json, each whole or not at all."""
         picture, numbers = folder / f"{self.name}.png", folder / f"{self.name}.json"
         save_figure(self.figure, picture)
-        with whole_file(numbers) as temporary:
+        with atomic_write(numbers) as temporary:
             temporary.write_text(json.dumps({**self.numbers, "seen": self.seen}, indent=1) + "\n")
         return picture, numbers

@@ -97,7 +97,7 @@ def measure_functions(methods: dict[str, Regressor], sizes: Sizes, tell: Tell) -
     """Every method on the same functions of the universal prior, at least three observations of each."""
     found = []
     for dim in sizes.dims:
-        source = Universal(dim, most_context=200, targets=20, alone=True)  # with all of its targets
+        source = Universal(dim, most_context=200, targets=20, independent=True)  # with all of its targets
         batch = source.draw(4 * sizes.functions, generator=torch.Generator().manual_seed(2**41 + dim))
         assert batch.of_function is not None
         enough = (batch.mask[:, :200].sum(1) >= 3) & ~batch.of_function & batch.mask[:, 200:].any(1)

@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import ndp.sklearn
-from ndp.core.units import ScaledByContext
+from ndp.core.units import ContextUnits
 from ndp.gp.exact import GP, ScaledToDimension
 from ndp.gp.oracle import GPOracle
 from ndp.processes.ndp import NDP
@@ -26,7 +26,7 @@ def stand_in() -> NDP:
     kernel = gpytorch.kernels.RBFKernel()
     kernel.lengthscale = 2.0
     gp = GP(ScaledToDimension(kernel), noise=0.3)
-    return NDP(GPOracle(gp), noise_floor=0.3, scaling=ScaledByContext(), input_dims=range(1, 11))
+    return NDP(GPOracle(gp), noise_floor=0.3, units=ContextUnits(), input_dims=range(1, 11))
 
 
 @pytest.fixture(autouse=True)

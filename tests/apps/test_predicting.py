@@ -9,7 +9,7 @@ import pytest
 
 import ndp.sklearn
 from ndp.apps.predicting import predict_to_files
-from ndp.core.units import ScaledByContext
+from ndp.core.units import ContextUnits
 from ndp.gp.exact import GP, ScaledToDimension
 from ndp.gp.oracle import GPOracle
 from ndp.processes.ndp import NDP
@@ -19,7 +19,7 @@ from ndp.processes.ndp import NDP
 def _stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = gpytorch.kernels.RBFKernel()
     kernel.lengthscale = 1.0
-    model = NDP(GPOracle(GP(ScaledToDimension(kernel), noise=0.2)), noise_floor=0.2, scaling=ScaledByContext())
+    model = NDP(GPOracle(GP(ScaledToDimension(kernel), noise=0.2)), noise_floor=0.2, units=ContextUnits())
     monkeypatch.setattr(ndp.sklearn, "_loaded", lambda name, device: model)
 
 

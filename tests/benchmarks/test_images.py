@@ -25,7 +25,7 @@ from ndp.apps.cli import app
 from ndp.apps.completing import complete, read_mask
 from ndp.core.io.images import read_picture
 from ndp.models.checkpoint import write_model
-from ndp.priors.image import IMAGE_SETS, scaling_of_images
+from ndp.priors.image import IMAGE_SETS, units_of_images
 from ndp.processes.ndp import NDP
 from ndp.training.build import make_ndp
 from ndp.training.config import Recipe
@@ -89,11 +89,11 @@ def test_bits_are_those_of_white_noise_for_a_model_that_knows_nothing() -> None:
         def __call__(self, x, y_t, level, mask=None, *, num_context=0):
             return torch.zeros_like(y_t)
 
-    scaling = scaling_of_images(pictures)
-    model = NDP(Nothing(), scaling=scaling, input_dims=(2,))
+    units = units_of_images(pictures)
+    model = NDP(Nothing(), units=units, input_dims=(2,))
     found = bits_per_value(model, pictures, probes=1)
     noise = 1.01 * 0.004
-    values = scaling.to_model_y(as_functions(pictures)[1])
+    values = units.to_model_y(as_functions(pictures)[1])
     normal = torch.distributions.Normal(0.0, 1.0)
     log_ratio = normal.log_prob(values).mean() + torch.distributions.Normal(0.0, noise).entropy()
     expected = -(log_ratio / math.log(2)).item()
@@ -146,7 +146,7 @@ def test_a_trained_model_says_what_it_knows_and_not_where_its_pictures_were(trai
     assert model.about["recipe"]["data_dir"] == "mnist"
     assert str(trained) not in (trained / "ours" / "config.json").read_text()
     assert "28 x 28" in model.about["trained_on"]
-    assert model.scaling is not None
+    assert model.units is not None
     x = torch.tensor([[[0.3, -1.0], [0.1, 0.7]]], dtype=torch.float64)
     prior = torch.as_tensor(model.sample(x, 3, steps=2, generator=torch.Generator().manual_seed(0)))
     assert prior.shape == (3, 1, 2, 1)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from ndp.core.units import Scaling, turns
+from ndp.core.units import FixedUnits, turns
 
-TWO_TO_TWO = Scaling(x_shift=(1.0, -3.0), x_scale=(2.0, 0.5), y_shift=(10.0, -1.0), y_scale=(4.0, 0.25))
-ONE_OUTPUT = Scaling(x_shift=(0.0,), x_scale=(1.0,), y_shift=(20.0,), y_scale=(2.5,))
+TWO_TO_TWO = FixedUnits(x_shift=(1.0, -3.0), x_scale=(2.0, 0.5), y_shift=(10.0, -1.0), y_scale=(4.0, 0.25))
+ONE_OUTPUT = FixedUnits(x_shift=(0.0,), x_scale=(1.0,), y_shift=(20.0,), y_scale=(2.5,))
 
 
 def test_every_column_has_its_own_map() -> None:
@@ -33,7 +33,7 @@ def test_values_come_back(shape: tuple[int, ...], dtype: torch.dtype) -> None:
 def test_noise_is_scaled_and_not_shifted() -> None:
     noise = torch.tensor([[0.0, 5.0], [2.5, 1.0]])
     torch.testing.assert_close(ONE_OUTPUT.to_model_noise(noise), torch.tensor([[0.0, 2.0], [1.0, 0.4]]))
-    shared = Scaling((0.0,), (1.0,), (1.0, 2.0), (2.0, 2.0))
+    shared = FixedUnits((0.0,), (1.0,), (1.0, 2.0), (2.0, 2.0))
     torch.testing.assert_close(shared.to_model_noise(noise), noise / 2)
     with pytest.raises(ValueError, match=r"noise is one number a point, .* scales of their own: \(4.0, 0.25\)$"):
         TWO_TO_TWO.to_model_noise(noise)
@@ -77,9 +77,9 @@ def test_the_wrong_last_axis_is_told() -> None:
 
 
 def test_a_scaling_goes_through_json_exactly() -> None:
-    odd = Scaling((0.1, 1 / 3), (math.pi, 5e-324), (-1e300,), (1.7976931348623157e308,))
-    assert Scaling.from_dict(json.loads(json.dumps(odd.as_dict()))) == odd
-    assert Scaling.from_dict({"x_shift": [0], "x_scale": [1], "y_shift": [2], "y_scale": [3]}).y_scale == (3.0,)
+    odd = FixedUnits((0.1, 1 / 3), (math.pi, 5e-324), (-1e300,), (1.7976931348623157e308,))
+    assert FixedUnits.from_dict(json.loads(json.dumps(odd.as_dict()))) == odd
+    assert FixedUnits.from_dict({"x_shift": [0], "x_scale": [1], "y_shift": [2], "y_scale": [3]}).y_scale == (3.0,)
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_a_scaling_goes_through_json_exactly() -> None:
 def test_what_is_no_scaling(change: dict[str, tuple[float, ...]], message: str) -> None:
     values = {"x_shift": (0.0,), "x_scale": (1.0,), "y_shift": (0.0,), "y_scale": (1.0,)} | change
     with pytest.raises(ValueError, match=message):
-        Scaling(**values)
+        FixedUnits(**values)
     with pytest.raises(ValueError, match=message):
-        Scaling.from_dict({name: list(numbers) for name, numbers in values.items()})
+        FixedUnits.from_dict({name: list(numbers) for name, numbers in values.items()})
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_what_is_no_scaling(change: dict[str, tuple[float, ...]], message: str) 
 )
 def test_what_is_no_dictionary_of_a_scaling(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Scaling.from_dict(values)
+        FixedUnits.from_dict(values)
 
 
 def test_what_is_symmetric_is_left_as_it_is_and_other_things_are_turned() -> None:

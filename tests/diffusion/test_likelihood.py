@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from benchmarks.closed_form import Tasks, draw_tasks, likelihood_error
-from ndp.core.units import Scaling
+from ndp.core.units import FixedUnits
 from ndp.diffusion.levels import log_uniform
 from ndp.diffusion.likelihood import exact_divergence, hutchinson_divergence, log_prob
 from ndp.gp.exact import GP
@@ -102,7 +102,7 @@ def test_noise_of_a_density_is_in_the_users_units() -> None:
     x = torch.linspace(-1, 0, 4, dtype=torch.float64)[None, :, None]
     y = torch.sin(3 * x)
     plain = NDP(GPOracle(gp), noise_floor=0.05)
-    halved = NDP(GPOracle(gp), noise_floor=0.05, scaling=Scaling((0.0,), (1.0,), (0.0,), (0.5,)))
+    halved = NDP(GPOracle(gp), noise_floor=0.05, units=FixedUnits((0.0,), (1.0,), (0.0,), (0.5,)))
     ours = halved.condition(x, y / 2).log_prob(x + 1, y / 2, noise=0.05)
     expected = plain.condition(x, y).log_prob(x + 1, y, noise=0.1)
     torch.testing.assert_close(ours, expected + 4 * math.log(2))

@@ -150,5 +150,5 @@ def test_solvers_treat_every_draw_alone() -> None:
     many = torch.stack([start, 2 * start, -start])
     for solver in (ddim, heun, dpm_solver, partial(ancestral, noise=torch.zeros_like)):
         together = solver(denoise, many, log_uniform(6))
-        for draw, alone in zip(together, many, strict=True):
+        for draw, independent in zip(together, many, strict=True):
             torch.testing.assert_close(solver(denoise, alone, log_uniform(6)), draw, rtol=1e-12, atol=1e-12)

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 import ndp
-from ndp.core.units import Scaling
+from ndp.core.units import FixedUnits
 from ndp.models.checkpoint import read_model, write_model
 from ndp.networks.bidimensional import BiDimensionalAttention
 
 X, Y = np.array([[0.0], [3.0], [9.0]]), np.array([100.0, 120.0, 90.0])
 
 
-def model(scaling: Scaling | None = None) -> ndp.NDP:
+def model(units: FixedUnits | None = None) -> ndp.NDP:
     torch.manual_seed(0)
     network = BiDimensionalAttention(width=16, heads=2, blocks=1, level_width=8, inputs="fourier")
     torch.nn.init.normal_(network.out.weight, std=0.1)
@@ -23,7 +23,7 @@ def model(scaling: Scaling | None = None) -> ndp.NDP:
         network.requires_grad_(False),
         noise_floor=0.05,
         input_dims=[1],
-        scaling=scaling,
+        units=units,
         trained_ratios=(0.01, 60.0),
         about={"trained_on": "nothing"},
     )
@@ -36,12 +36,12 @@ def draws(of: ndp.NDP, x: np.ndarray = X, y: np.ndarray = Y) -> np.ndarray:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    model(Scaling((5.0,), (2.5,), (100.0,), (15.0,))).save_pretrained(tmp_path / "saved")
+    model(FixedUnits((5.0,), (2.5,), (100.0,), (15.0,))).save_pretrained(tmp_path / "saved")
     return tmp_path / "saved"
 
 
 def test_a_saved_model_draws_the_same_functions(folder: Path) -> None:
-    expected = draws(model(Scaling((5.0,), (2.5,), (100.0,), (15.0,))))
+    expected = draws(model(FixedUnits((5.0,), (2.5,), (100.0,), (15.0,))))
     for again in (ndp.load(str(folder)), ndp.NDP.from_pretrained(str(folder))):
         assert isinstance(again, ndp.NDP)
         np.testing.assert_array_equal(draws(again), expected)
@@ -81,8 +81,8 @@ def test_there_is_no_pickle_in_a_saved_model(folder: Path) -> None:
 
 def test_a_scaled_model_speaks_the_users_units() -> None:
     """Draws, moments and densities in the user's units are the plain model's, moved and stretched."""
-    scaling = Scaling((5.0,), (2.5,), (100.0,), (15.0,))
-    plain, scaled = model(), model(scaling)
+    units = FixedUnits((5.0,), (2.5,), (100.0,), (15.0,))
+    plain, scaled = model(), model(units)
     at, values = np.array([[1.0], [5.0]]), np.array([95.0, 105.0])
     x, y = (X - 5) / 2.5, (Y - 100) / 15
     inner, outer = plain.condition(x, y, noise=0.2), scaled.condition(X, Y, noise=3.0)

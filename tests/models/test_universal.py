@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import ndp
-from ndp.core.units import ScaledByContext
+from ndp.core.units import ContextUnits
 from ndp.models.checkpoint import read_model, write_model
 from ndp.training.build import begin_with, make_ndp, make_sources, make_validation
 from ndp.training.config import Recipe
@@ -138,7 +138,7 @@ def test_it_trains_and_comes_back_from_disk_with_its_units_and_both_kinds(tmp_pa
     assert validation(model.network) < before
     write_model(model, tmp_path)
     again = read_model(tmp_path)
-    assert again.scaling == ScaledByContext()
+    assert again.units == ContextUnits()
     assert again.input_dims == (1, 2, 3)
     x, y, x_new = data()
     np.testing.assert_array_equal(

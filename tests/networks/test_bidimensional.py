@@ -9,7 +9,7 @@ from torch import Tensor
 from ndp.networks.attention import (
     Memory,
     PointAttention,
-    _read_alone,
+    _read_independently,
     dimensions_by_products,
     dimensions_written_out,
 )
@@ -246,7 +246,7 @@ def test_targets_asked_for_alone_are_those_of_one_call_each(attention, inputs, m
     draws = torch.randn(3 * 2, 4, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     noise_level = torch.tensor(-1.0, dtype=torch.float64)
     context = x[:, :known], y[:, :known], level[:, :known], seen
-    together = net.decode(draws, noise_level, net.encode(*context, x[:, known:], alone=True))
+    together = net.decode(draws, noise_level, net.encode(*context, x[:, known:], independent=True))
     one_by_one = [
         net.decode(draws[:, i : i + 1], noise_level, net.encode(*context, x[:, known + i : known + i + 1]))
         for i in range(4)
@@ -254,7 +254,7 @@ def test_targets_asked_for_alone_are_those_of_one_call_each(attention, inputs, m
     torch.testing.assert_close(together, torch.cat(one_by_one, dim=1))
     level = torch.cat([level[:, :known], noise_level.expand(2, 4)], dim=1)
     real = torch.cat([mask[:, :known], torch.ones_like(mask[:, known:])], dim=1) if masked else None
-    as_in_training = net(x, torch.cat([y[:, :known], draws[:2]], dim=1), level, real, num_context=known, alone=True)
+    as_in_training = net(x, torch.cat([y[:, :known], draws[:2]], dim=1), level, real, num_context=known, independent=True)
     torch.testing.assert_close(as_in_training[:, known:], together[:2])
 
 
@@ -262,7 +262,7 @@ def test_a_network_whose_context_reads_from_targets_refuses_to_be_asked_for_them
     net = network(PointAttention.SUMMED, Inputs.ROTARY, context=ContextAttention.FULL)
     x, y, level, _ = random_points(1, 9, 3)
     with pytest.raises(ValueError, match="context is separate"):
-        net(x, y, level, num_context=5, alone=True)
+        net(x, y, level, num_context=5, independent=True)
 
 
 def test_functions_and_observations_differ_at_the_targets_only_and_only_where_the_network_tells_them() -> None:
@@ -289,8 +289,8 @@ def test_functions_and_observations_differ_at_the_targets_only_and_only_where_th
 def test_large_logits_of_targets_alone_do_not_overflow_in_half_precision() -> None:
     query, key, value = (torch.randn(2, 4, 3, 8, generator=torch.Generator().manual_seed(n)) for n in range(3))
     own, memory = Memory(100 * key, value), Memory(100 * key[..., :2, :], value[..., :2, :])
-    exact = _read_alone(100 * query, own, memory, None)
+    exact = _read_independently(100 * query, own, memory, None)
     halves = [Memory(one.key.half(), one.value.half()) for one in (own, memory)]
-    found = _read_alone((100 * query).half(), *halves, None)
+    found = _read_independently((100 * query).half(), *halves, None)
     assert found.dtype == torch.float16
     torch.testing.assert_close(found.float(), exact, atol=2e-3, rtol=2e-3)

@@ -6,18 +6,18 @@ from torch import Tensor
 
 from ndp.diffusion.prediction import Prediction
 from ndp.models.registry import load_ndp
-from ndp.networks.cuda_graphs import Replayed, _cloned, _shape_of, _tensors_in
+from ndp.networks.cuda_graphs import GraphedCall, _cloned, _shape_of, _tensors_in
 
 needs_gpu = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="there is no GPU here, and calls are recorded on one"
 )
 
 
-def _times_and(factor: Tensor) -> Replayed:
+def _times_and(factor: Tensor) -> GraphedCall:
     def call(factor: Tensor, values: Tensor, other: Tensor) -> Tensor:
         return factor * values + other
 
-    return Replayed(needs_gpu, call, factor)
+    return GraphedCall(needs_gpu, call, factor)
 
 
 def test_without_a_gpu_a_call_is_a_call() -> None:
@@ -27,7 +27,7 @@ def test_without_a_gpu_a_call_is_a_call() -> None:
         called.append(1)
         return factor * values
 
-    replayed = Replayed(times, times, 2.0)
+    replayed = GraphedCall(times, times, 2.0)
     for value in range(4):
         assert replayed(torch.full((3,), float(value))).tolist() == 3 * [2.0 * value]
     assert len(called) == 4
@@ -81,7 +81,7 @@ def test_values_asked_for_alone_are_the_same_as_without_recording(monkeypatch: p
 def test_advice_is_a_part_of_a_setting() -> None:
     network = load_ndp("universal").network
     x, y = torch.randn(1, 4, 2), torch.randn(1, 4, 1)
-    encoding = network.encode(x, y, torch.full((1, 4), 20.0), None, x, alone=True)
+    encoding = network.encode(x, y, torch.full((1, 4), 20.0), None, x, independent=True)
     assert _shape_of(encoding) is not None
     twin = _cloned(encoding)
     assert twin.advice is not encoding.advice

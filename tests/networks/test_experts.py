@@ -131,8 +131,8 @@ def test_without_trust_it_is_the_network_that_nobody_advises_and_with_it_alone_d
     y_t = torch.randn(2, 4, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     all_x, all_y = torch.cat([x, x_target], dim=1), torch.cat([y[..., None], y_t], dim=1)
     levels = torch.cat([level, torch.tensor([[0.5, -1.0, 2.0, 0.0]]).expand(2, 4).double()], dim=1)
-    for alone in (False, True):
-        found = [one(all_x, all_y, levels, num_context=7, alone=alone) for one in (net, plain, trusting)]
+    for independent in (False, True):
+        found = [one(all_x, all_y, levels, num_context=7, independent=independent) for one in (net, plain, trusting)]
         torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
         assert torch.equal(found[2], found[1]) is not alone
         assert torch.equal(found[2][:, :7], found[1][:, :7])
@@ -145,9 +145,9 @@ def test_encoded_once_it_answers_as_in_training_and_each_value_by_itself(of_func
     y_t = torch.randn(3 * 2, 4, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     at = torch.tensor(-0.5, dtype=torch.float64)
     context = x, y[..., None], level, mask
-    found = net.decode(y_t, at, net.encode(*context, x_target, of_function=of_function, alone=True))
+    found = net.decode(y_t, at, net.encode(*context, x_target, of_function=of_function, independent=True))
     for i in range(4):
-        one = net.encode(*context, x_target[:, i : i + 1], of_function=of_function, alone=True)
+        one = net.encode(*context, x_target[:, i : i + 1], of_function=of_function, independent=True)
         torch.testing.assert_close(net.decode(y_t[:, i : i + 1], at, one), found[:, i : i + 1])
     direct = net(
         torch.cat([x, x_target], dim=1),
@@ -156,7 +156,7 @@ def test_encoded_once_it_answers_as_in_training_and_each_value_by_itself(of_func
         torch.cat([mask, torch.ones(2, 4, dtype=torch.bool)], dim=1),
         num_context=7,
         of_function=torch.full((2,), of_function),
-        alone=True,
+        independent=True,
     )
     torch.testing.assert_close(direct[:, 7:], found[2:4])
 

@@ -96,10 +96,10 @@ def test_every_input_and_either_level_matters_to_either_head_of_other_points(for
 
 
 @every_form
-@given(context=st.integers(0, 4), alone=st.booleans(), **sizes)
+@given(context=st.integers(0, 4), independent=st.booleans(), **sizes)
 @settings(max_examples=15, deadline=None)
 def test_a_context_encoded_once_gives_the_same_output_for_every_draw(
-    form, context: int, alone: bool, seed: int, points: int, dims: int
+    form, context: int, independent: bool, seed: int, points: int, dims: int
 ) -> None:
     x_t, y_t, level_x, level_y, mask = random_points(seed, context + points, dims)
     mask[:, context:] = True
@@ -111,11 +111,11 @@ def test_a_context_encoded_once_gives_the_same_output_for_every_draw(
     expected = []
     for drawn in zip(*fresh, strict=True):
         x, y = (torch.cat([t[:, :context], d], dim=1) for t, d in zip((x_t, y_t), drawn, strict=True))
-        outs = net(x, y, level_x, level_y, mask, num_context=context, alone=alone)
+        outs = net(x, y, level_x, level_y, mask, num_context=context, independent=independent)
         expected.append([out[:, context:] for out in outs])
     encoding = net.encode(*(t[:, :context] for t in (x_t, y_t, level_x, level_y, mask)))
     rows = [t.flatten(0, 1) for t in fresh]
-    found = net.decode(*rows, level_x[0, -1], level_y[0, -1], encoding, alone=alone)
+    found = net.decode(*rows, level_x[0, -1], level_y[0, -1], encoding, independent=independent)
     assert_same(found, tuple(torch.cat([one[head] for one in expected]) for head in (0, 1)))
 
 
@@ -126,7 +126,7 @@ def test_targets_that_are_alone_are_asked_one_by_one(form, context: int, seed: i
     inputs = random_points(seed, context + points, dims)
     inputs[-1][:, context:] = True
     net = network(**form)
-    together = net(*inputs, num_context=context, alone=True)
+    together = net(*inputs, num_context=context, independent=True)
     for target in range(context, context + points):
         chosen = [*range(context), target]
         single = net(*(t[:, chosen] for t in inputs), num_context=context)

@@ -23,8 +23,8 @@ def noised(batch: Batch, generator: torch.Generator, noisy_share: float = 0.5) -
     """Noisy values of a batch, and their levels."""
     tasks, points = batch.mask.shape
     asked = points - batch.num_context
-    level = draw_levels(tasks * asked if batch.alone else tasks, generator=generator)
-    level = level.unflatten(0, (tasks, -1)) if batch.alone else level
+    level = draw_levels(tasks * asked if batch.independent else tasks, generator=generator)
+    level = level.unflatten(0, (tasks, -1)) if batch.independent else level
     level = hold_context(level, points, batch.num_context, generator=generator, noisy_share=noisy_share)
     eps = torch.randn(batch.y.shape, generator=generator, dtype=torch.float64)
     return alpha(level)[..., None] * batch.y + sigma(level)[..., None] * eps, level
@@ -54,18 +54,18 @@ def test_alone_a_target_hears_of_no_other() -> None:
     y_t, level = noised(batch, generator)
     assert batch.law is not None
     known = batch.num_context
-    found = batch.law(Seen(batch.x, y_t, level, batch.mask, known, alone=True))
+    found = batch.law(Seen(batch.x, y_t, level, batch.mask, known, independent=True))
     for target in range(known, batch.x.shape[1]):
         seen = torch.cat([torch.arange(known), torch.tensor([target])])
         x, y, levels, mask = (t[:, seen] for t in (batch.x, y_t, level, batch.mask))
-        one = batch.law(Seen(x, y, levels, mask, known, alone=False))
+        one = batch.law(Seen(x, y, levels, mask, known, independent=False))
         torch.testing.assert_close(found[:, target], one[:, -1])
 
 
 @pytest.mark.parametrize("kind", [0, 1, 3])
 def test_of_steps_it_is_what_counting_gives(kind: int) -> None:
     batch, generator = a_batch("step", 6, kind)
-    assert batch.alone == (kind == 3)
+    assert batch.independent == (kind == 3)
     y_t, level = noised(batch, generator)
     found = batch.expected(y_t, level)[..., 0]
     jump = torch.linspace(-1, 1, 200_001, dtype=torch.float64)
@@ -77,17 +77,17 @@ def test_of_steps_it_is_what_counting_gives(kind: int) -> None:
         context = each[: batch.num_context].sum(0)
         for target in range(batch.num_context, len(places)):
             if mask[target]:
-                seen = context + (each[target] if batch.alone else each[batch.num_context :].sum(0))
+                seen = context + (each[target] if batch.independent else each[batch.num_context :].sum(0))
                 exact = (seen.softmax(0) * steps[target]).sum()
                 assert abs(found[task, target] - exact) < 2e-3, (task, target)
 
 
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("dim", [1, 5])
-def test_of_strangers_functions_it_leaves_nothing_to_foretell(dim: int, alone: bool) -> None:
+def test_of_strangers_functions_it_leaves_nothing_to_foretell(dim: int, independent: bool) -> None:
     """What is left of a value after its expectation has mean zero and goes with nothing that was seen."""
     generator = torch.Generator().manual_seed(dim)
-    batch = Universal(dim, 12, 8, alone=alone).draw(6000, generator=generator)
+    batch = Universal(dim, 12, 8, independent=independent).draw(6000, generator=generator)
     y_t, level = noised(batch, generator, noisy_share=0.1)
     targets = slice(batch.num_context, None)
     mask = batch.mask[:, targets]

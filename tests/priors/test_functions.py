@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from ndp.core.io.tables import TableError
-from ndp.priors.functions import Functions, TableSource, read_functions, scaled, scaling_of, split
+from ndp.priors.functions import Functions, TableSource, read_functions, scaled, units_of, split
 from ndp.priors.tasks import Source
 
 ELNINO = Path(__file__).parents[2] / "examples" / "elnino.csv"
@@ -383,7 +383,7 @@ def test_scaled_functions_fill_the_range_and_are_standardised() -> None:
     functions = ragged([3, 7, 1, 5], dim=2, outputs=2)
     noise = torch.randn(functions.y.shape, generator=generator, dtype=torch.float64)
     functions = Functions(functions.x * 1e6 + 1.7e9, functions.y + 50 * noise, functions.mask, functions.names)
-    units = scaling_of(functions)
+    units = units_of(functions)
     model = scaled(functions, units)
     x, y = model.x[model.mask], model.y[model.mask]
     torch.testing.assert_close(x.amin(0), torch.full((2,), -2.0, dtype=torch.float64))
@@ -401,14 +401,14 @@ def test_a_constant_column_is_not_stretched() -> None:
     constant = Functions(
         torch.full_like(functions.x, 0.1), torch.full_like(functions.y, 0.3), functions.mask, functions.names
     )
-    units = scaling_of(constant)
+    units = units_of(constant)
     assert (units.x_shift, units.x_scale, units.y_shift, units.y_scale) == ((0.1,), (1.0,), (0.3,), (1.0,))
     assert (scaled(constant, units).y == 0).all()
 
 
 def test_a_scaling_of_other_functions_is_refused() -> None:
     with pytest.raises(ValueError, match="the last axis of x must have 1 entries"):
-        scaled(ragged([2, 2], dim=2), scaling_of(ragged([2, 2])))
+        scaled(ragged([2, 2], dim=2), units_of(ragged([2, 2])))
 
 
 # Drawing

@@ -14,7 +14,7 @@ from ndp.priors.image import (
     interpolate,
     pixel_grid,
     read_training_set,
-    scaling_of_images,
+    units_of_images,
     training_sources,
     validation_source,
 )
@@ -50,30 +50,30 @@ def test_interpolation_is_exact_at_pixels_and_linear_between_them() -> None:
 
 
 def test_tasks_are_pictures_in_model_units_and_a_function_of_the_seed() -> None:
-    scaling = scaling_of_images(PICTURES)
-    assert len(set(scaling.y_scale)) == 1
-    source = ImageSource(PICTURES, scaling)
+    units = units_of_images(PICTURES)
+    assert len(set(units.y_scale)) == 1
+    source = ImageSource(PICTURES, units)
     assert isinstance(source, Source)
     batch = source.draw(300, generator=generator())
     assert batch.y.mean().abs() < 0.1
     assert batch.y.std().item() == pytest.approx(1, abs=0.1)
     originals = (PICTURES.flatten(1, 2) / 255)[None]
-    distance = (scaling.from_model_y(batch.y)[:, None] - originals).abs().amax((2, 3)).amin(1)
+    distance = (units.from_model_y(batch.y)[:, None] - originals).abs().amax((2, 3)).amin(1)
     assert distance.max() < 1e-5, "every task is one of the pictures"
     assert torch.equal(batch.y, source.draw(300, generator=generator()).y)
-    mirrored = ImageSource(PICTURES, scaling, mirrored=True).draw(300, generator=generator())
-    flipped = (scaling.from_model_y(mirrored.y)[:, None] - originals).abs().amax((2, 3)).amin(1) > 1e-5
+    mirrored = ImageSource(PICTURES, units, mirrored=True).draw(300, generator=generator())
+    flipped = (units.from_model_y(mirrored.y)[:, None] - originals).abs().amax((2, 3)).amin(1) > 1e-5
     assert 0.1 < flipped.float().mean() < 0.7, "some are mirror images that are not in the set"
 
 
 def test_places_anywhere_lie_in_windows_and_hold_what_is_interpolated() -> None:
-    scaling = scaling_of_images(PICTURES)
-    batch = ImageSource(PICTURES, scaling, points=30).draw(200, generator=generator())
+    units = units_of_images(PICTURES)
+    batch = ImageSource(PICTURES, units, points=30).draw(200, generator=generator())
     assert batch.x.abs().max() <= 2
     sides = (batch.x.amax(1) - batch.x.amin(1)).amax(-1)
     assert sides.min() < 1.3
     assert sides.max() > 3.5
-    values = scaling.from_model_y(batch.y)
+    values = units.from_model_y(batch.y)
     assert values.min() > -1e-5
     assert values.max() < 1 + 1e-5
     assert len(torch.unique((values * 255).round() / 255 - values > 1e-3)) == 2, "some lie between pixels"

@@ -91,9 +91,9 @@ def test_tasks_are_in_the_units_of_their_context_and_ask_for_both_kinds(dim: int
 
 
 def test_targets_that_are_asked_for_alone_are_all_there_and_a_context_has_the_least_that_is_asked_for() -> None:
-    source = Universal(2, most_context=24, targets=12, least_context=7, alone=True)
+    source = Universal(2, most_context=24, targets=12, least_context=7, independent=True)
     batch = source.draw(300, generator=torch.Generator().manual_seed(1))
-    assert batch.alone
+    assert batch.independent
     assert batch.mask[:, 24:].double().mean() > 0.85
     sizes = batch.context[2].sum(1)
     assert (sizes.min(), sizes.max()) == (7, 24)

@@ -128,7 +128,7 @@ def test_recipes_of_joint_models() -> None:
     assert isinstance(made, JointNDP)
     assert made.input_dims == (1, 2)
     batches = [s.draw(2, generator=seeded()) for s in make_sources(ours, torch.device("cpu"))]
-    assert [(b.x.shape[-1], b.alone) for b in batches] == [(1, True), (1, False), (2, True), (2, False)]
+    assert [(b.x.shape[-1], b.independent) for b in batches] == [(1, True), (1, False), (2, True), (2, False)]
     paper = Recipe.from_dict({"model": "joint-paper", "prior": "minima"})
     assert (paper.schedule, paper.together, paper.use_context, paper.error.value) == (2000, 1.0, False, "l1")
     (source,) = make_sources(paper, torch.device("cpu"))

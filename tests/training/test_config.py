@@ -75,7 +75,7 @@ def test_targets_are_asked_for_alone_unless_the_context_reads_from_them(prior: s
     for context, asked in (("separate", True), ("full", False)):
         recipe = Recipe(prior=prior, network={"context": context}, most_context=8, targets=4)
         sources = make_sources(recipe, torch.device("cpu"))
-        assert any(source.draw(2, generator=torch.Generator()).alone for source in sources) is asked
+        assert any(source.draw(2, generator=torch.Generator()).independent for source in sources) is asked
 
 
 def test_an_unknown_prior_is_refused() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ndp.core.io.files import whole_file
+from ndp.core.io.files import atomic_write
 from ndp.core.io.tables import TableError, read_cells
 from ndp.core.plotting import (
     BLUE,
@@ -77,7 +77,7 @@ def predict_to_files(
     x, y = known.values[:, :-1], known.values[:, -1]
     regressor = NDPRegressor(model, random_state=seed).fit(x, y)
     mean, std, quantiles = regressor.predict(x_new, return_std=True, return_quantiles=QUANTILES)
-    with whole_file(out) as table:
+    with atomic_write(out) as table:
         _write(table, inputs, x_new, target, np.column_stack([mean, std, quantiles]))
         if plot:
             _picture(plot, regressor, x, y, inputs, target, seed)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ndp.core.io.files import whole_file
+from ndp.core.io.files import atomic_write
 from ndp.core.io.tables import Observations, read_inputs, read_observations, write_draws
 from ndp.core.plotting import check_ending, new_figure, plot_posterior, save_figure
 from ndp.models.registry import load
@@ -27,7 +27,7 @@ def draw_to_files(
     posterior = load(name).condition(data.x, data.y, noise=data.noise)
     functions = np.asarray(posterior.sample(x, draws, generator=torch.Generator().manual_seed(seed)))
     mean, std = (np.asarray(moment) for moment in posterior.moments(x))
-    with whole_file(out) as table:  # table and picture, or neither
+    with atomic_write(out) as table:  # table and picture, or neither
         write_draws(table, x, mean, std, functions)
         if plot:
             figure, axes = new_figure(1)

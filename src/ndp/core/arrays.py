@@ -165,6 +165,27 @@ def read_values(
     return values
 
 
+def read_target_values(
+    context: Context, form: Form, x: Array, y: Array
+) -> tuple[Float[Tensor, "B M D"], Float[Tensor, "B M P"]]:
+    """Inputs and values of targets that go with a context."""
+    inputs = read_inputs_for(context, x)
+    values = read_values(y, "y", inputs, num_outputs=context.y.shape[-1], batched=form.batched)
+    return inputs, values
+
+
+def read_base_noise(noise: Array, shape: tuple[int, ...], like: Tensor) -> Float[Tensor, "S B M P"]:
+    """The noise of draws: one number for each value that is drawn."""
+    values = torch.as_tensor(noise, device=like.device)
+    if values.numel() != torch.Size(shape).numel():
+        raise ValueError(
+            f"base_noise must hold one number for each value that is drawn: {list(shape)}, not {list(values.shape)}"
+        )
+    if not bool(torch.isfinite(values).all()):
+        raise ValueError("base_noise holds NaN or infinity")
+    return values.reshape(shape)
+
+
 def check_num_samples(num_samples: int | None) -> int:
     """How many draws to make; None is one."""
     if num_samples is None:
@@ -180,6 +201,24 @@ def read_probabilities(probabilities: Sequence[float], like: Tensor) -> Float[Te
     if not len(values) or not bool(((values >= 0) & (values <= 1)).all()):
         raise ValueError(f"probabilities must be numbers from 0 to 1, not {list(probabilities)}")
     return values.to(like)
+
+
+def read_observation_noise(asked: bool | None, *, separates_noise: bool, carries_noise: bool = True) -> bool:
+    """Whether new observations are asked for (True), or values of the function.
+
+    A model that `separates_noise` has both, and the function is its default. Others have one kind of values: where these carry
+    noise, the function without it cannot be had.
+    """
+    if asked is not None and not isinstance(asked, bool | np.bool_):
+        raise ValueError(f"observation_noise must be True, False or None, not {asked!r}")
+    if separates_noise:
+        return bool(asked)
+    if carries_noise and asked is not None and not asked:
+        raise ValueError(
+            "this model has one kind of values: its functions carry the noise that they are observed with. Leave "
+            "observation_noise out, or pass True"
+        )
+    return True
 
 
 def _read_noise(

@@ -38,7 +38,7 @@ def columns_to_keep(x: np.ndarray, y: np.ndarray, most: int) -> np.ndarray:
 def within_reach(x: np.ndarray, low: np.ndarray, high: np.ndarray, spread: np.ndarray) -> np.ndarray:
     """Inputs no farther from the observations, in [low, high], than `REACH`; there the prior's spread has come back.
 
-    Where observations have no spread, the user's units stand in for it, as they do in the model (`ScaledByContext`).
+    Where observations have no spread, the user's units stand in for it, as they do in the model (`ContextUnits`).
     """
     reach = REACH * np.where(spread > 0, spread, 1.0)
     near = np.clip(x, low - reach, high + reach)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ndp.core.io.files import whole_file
+from ndp.core.io.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -298,5 +298,5 @@ def check_ending(path: Path) -> None:
 def save_figure(figure: "Figure", path: Path) -> None:
     """Write the picture whole or not at all; the kind is that of the path's ending."""
     check_ending(path)
-    with whole_file(path) as temporary:
+    with atomic_write(path) as temporary:
         figure.savefig(temporary, format=path.suffix.lower().lstrip("."))

@@ -54,34 +54,47 @@ class Network(Protocol):
 
 @runtime_checkable
 class ContextEncoder(Protocol):
-    """A network whose context does not depend on the targets, and can be encoded once for all of them."""
+    """A network whose context does not depend on the targets, and is encoded once for all of them.
+
+    `encode_context` is called once for a posterior, `encode_targets` once for the inputs of a question, and `denoise` once for
+    every step of a solver.
+    """
 
     @property
-    def encodes_context(self) -> bool: ...
+    def encodes_context(self) -> bool:
+        """Whether these calls are to be used: a network may have settings under which its context depends on the targets."""
+        ...
 
-    def encode(
+    @property
+    def separates_noise(self) -> bool:
+        """Whether values of the function and new observations can both be asked for."""
+        ...
+
+    def encode_context(
         self,
         x: Float[Tensor, "B C D"],
-        y: Float[Tensor, "B C P"],
+        y_t: Float[Tensor, "B C P"],
         level: Float[Tensor, "B C"],
         mask: Bool[Tensor, "B C"] | None,
-        x_target: Float[Tensor, "B M D"],
-        *,
-        of_function: bool = False,
-        alone: bool = False,
     ) -> Any: ...
 
-    def decode(
-        self, y_t: Float[Tensor, "R M P"], level: Float[Tensor, ""], encoding: Any
+    def encode_targets(
+        self, context: Any, x: Float[Tensor, "B M D"], *, joint: bool = True, observation_noise: bool = True
+    ) -> Any:
+        """`joint=False`: every target is denoised as if it were the only one."""
+        ...
+
+    def denoise(
+        self, targets: Any, y_t: Float[Tensor, "R M P"], level: Float[Tensor, ""]
     ) -> Float[Tensor, "R M P"]: ...
 
 
 @runtime_checkable
-class JointNetwork(Protocol):
-    """Maps noised inputs and noised values, each with a level of its own at every point, to a prediction of either.
+class JointNetwork(ContextEncoder, Protocol):
+    """A network of inputs and values: both can be noised, each with a level of its own at every point.
 
-    The context reads from itself only, so that it can be encoded once. Targets see it and each other or, `alone`, it and
-    themselves: as many questions, answered in one pass.
+    The context reads from itself only. Targets read from the context and from each other, or, where they are `independent`,
+    from the context and from themselves. Regression is the case of known inputs.
     """
 
     def __call__(
@@ -93,27 +106,18 @@ class JointNetwork(Protocol):
         mask: Bool[Tensor, "B N"] | None = None,
         *,
         num_context: int = 0,
-        alone: bool = False,
+        independent: bool = False,
     ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B N P"]]: ...
 
-    def encode(
+    def denoise_points(
         self,
-        x: Float[Tensor, "B C D"],
-        y: Float[Tensor, "B C P"],
-        level_x: Float[Tensor, "B C"],
-        level_y: Float[Tensor, "B C"],
-        mask: Bool[Tensor, "B C"] | None,
-    ) -> Any: ...
-
-    def decode(
-        self,
+        context: Any,
         x_t: Float[Tensor, "Q M D"],
         y_t: Float[Tensor, "R M P"],
         level_x: Float[Tensor, ""],
         level_y: Float[Tensor, ""],
-        encoding: Any,
         *,
-        alone: bool = False,
+        independent: bool = False,
     ) -> tuple[Float[Tensor, "R M D"], Float[Tensor, "R M P"]]: ...
 
 
@@ -128,28 +132,69 @@ class Prior(Protocol):
 
 @runtime_checkable
 class Posterior(Protocol):
-    """A distribution over functions given what was observed. Immutable; owns its context."""
+    """A distribution over functions given what was observed: immutable, checked, standardised and encoded.
 
-    def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
-        """Coherent draws of the function at `x`: [B M P], or [S B M P] where `num_samples` is given."""
+    `joint=True` asks for the values at `x` together, `joint=False` for each by itself. `observation_noise=True` asks for new
+    observations, `False` for values of the function; `None` is the function where the model can separate it from its noise, and
+    otherwise the only kind of values that the model has.
+    """
+
+    def sample(
+        self,
+        x: Array,
+        num_samples: int | None = None,
+        *,
+        joint: bool = True,
+        observation_noise: bool | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Array:
+        """Draws at `x`: [B M P], or [S B M P] where `num_samples` is given."""
         ...
 
-    def moments(self, x: Array) -> Moments:
+    def moments(self, x: Array, *, joint: bool = True, observation_noise: bool | None = None) -> Moments:
         """Mean and standard deviation at every point of `x`, [B M P] each."""
         ...
 
-    def quantiles(self, x: Array, probabilities: Sequence[float]) -> Array:
+    def mean(self, x: Array, *, joint: bool = True, observation_noise: bool | None = None) -> Array:
+        """The mean of `moments`."""
+        ...
+
+    def std(self, x: Array, *, joint: bool = True, observation_noise: bool | None = None) -> Array:
+        """The standard deviation of `moments`."""
+        ...
+
+    def quantiles(
+        self, x: Array, probabilities: Sequence[float], *, joint: bool = True, observation_noise: bool | None = None
+    ) -> Array:
         """The values below which the function lies with these probabilities at every point of `x`: [Q B M P]."""
         ...
 
-    def log_prob(self, x: Array, y: Array) -> Array:
-        """Joint log-density of the values `y` at `x` in nats, [B]."""
+    def summary(
+        self, x: Array, probabilities: Sequence[float], *, joint: bool = True, observation_noise: bool | None = None
+    ) -> tuple[Moments, Array]:
+        """Moments and quantiles, at the price of one of them."""
+        ...
+
+    def log_prob(self, x: Array, y: Array, *, joint: bool = True, observation_noise: bool | None = None) -> Array:
+        """Log-density of the values `y` at `x` in nats: [B] of all together, [B M P] of each by itself."""
         ...
 
 
 @runtime_checkable
-class Process(Prior, Protocol):
+class Process(Protocol):
     """A prior that can be conditioned: the NDP, the exact GP, every neural process."""
+
+    def sample(
+        self,
+        x: Array,
+        num_samples: int | None = None,
+        *,
+        joint: bool = True,
+        observation_noise: bool | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Array:
+        """Draws of the prior at `x`: [B N P], or [S B N P] where `num_samples` is given."""
+        ...
 
     def condition(
         self, x: Array, y: Array, *, noise: Array | float | None = None, mask: Array | None = None

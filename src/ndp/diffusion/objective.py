@@ -1,9 +1,11 @@
-"""What a network is trained on: recover the function, or its noise, at the targets, given the context.
+"""The training objective: recover the function, or its noise, at the targets, given the context.
 
-Every choice of the paper and of ours is an argument here: which levels are drawn, whether there is a context, what is
-predicted, and L1 or L2. On draws of a GP the minimiser is the oracle (`ndp.gp.oracle`).
+The arguments are which levels are drawn, whether there is a context, what is predicted, and L1 or L2. A joint network also
+recovers inputs; with all inputs known that is regression. On draws of a GP the minimiser is the oracle (`ndp.gp.oracle`).
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -11,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from ndp.core.typing import Network
+from ndp.core.typing import JointNetwork, Network
 from ndp.diffusion.levels import CLEAN, NOISE, alpha, level_of_ratio, sigma
 from ndp.diffusion.prediction import Prediction
 
@@ -35,40 +37,103 @@ class Error(StrEnum):
                 return (output - target).square()
 
 
+@dataclass(frozen=True)
+class Objective:
+    """What a model learns to minimise, and at which noise levels."""
+
+    error: Error = Error.L2
+    use_context: bool = True
+    level_law: tuple[float, float] = LEVEL_LAW  # mean and standard deviation of log(sigma / alpha)
+    ratios: tuple[float, float] = (SMALLEST_RATIO, LARGEST_RATIO)  # the range of sigma / alpha
+    joint_share: float = 0.2  # of the tasks of a joint network, in which inputs and values are both noised
+
+
+@dataclass(frozen=True)
+class StepInputs:
+    """The tasks of one optimiser step, with their noise."""
+
+    x: Float[Tensor, "B N D"]
+    y0: Float[Tensor, "B N P"]
+    level: Float[Tensor, "B N *V"]  # of the values, or of inputs and values where both are noised
+    eps: Float[Tensor, "B N E"]  # of the values, or of inputs and values
+    mask: Bool[Tensor, "B N"] | None  # None: all points are real
+    num_context: int
+    independent: bool = False  # whether every target sees the context only, and no other target
+    of_function: Bool[Tensor, "B"] | None = None  # tasks whose targets are values of the function, not observations
+    posterior_mean: Float[Tensor, "B N P"] | None = None  # E[y0 | y_t], to regress on in place of `y0`
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        every = self.x, self.y0, self.level, self.eps, self.mask, self.of_function, self.posterior_mean
+        return tuple(t for t in every if t is not None)
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "StepInputs":
+        """The same with every tensor changed."""
+        x, y0, level, eps = (change(t) for t in (self.x, self.y0, self.level, self.eps))
+        mask, of_function, posterior_mean = (
+            None if t is None else change(t) for t in (self.mask, self.of_function, self.posterior_mean)
+        )
+        return StepInputs(x, y0, level, eps, mask, self.num_context, self.independent, of_function, posterior_mean)
+
+
 def denoising_loss(
-    network: Network,
+    network: Network | JointNetwork,
     x: Float[Tensor, "B N D"],
     y0: Float[Tensor, "B N P"],
-    level: Float[Tensor, "B N"],
-    eps: Float[Tensor, "B N P"],
+    level: Float[Tensor, "B N *V"],
+    eps: Float[Tensor, "B N E"],
     *,
     num_context: int = 0,
     mask: Bool[Tensor, "B N"] | None = None,
     of_function: Bool[Tensor, "B"] | None = None,
-    alone: bool = False,
-    answer: Float[Tensor, "B N P"] | None = None,
+    independent: bool = False,
+    posterior_mean: Float[Tensor, "B N P"] | None = None,
     prediction: Prediction = Prediction.V,
     error: Error = Error.L2,
 ) -> Float[Tensor, "B"]:
     """The mean error over each task's real targets: a pure function of the tasks, their levels and the noise `eps`.
 
+    With a `level` [B N], inputs are known and values are noised: regression. With levels of inputs and of values [B N 2], both
+    are, and the network predicts both; `eps` is then the noise of inputs and of values.
+
     The first `num_context` points are context: they are noised to the level they were observed at, and do not count. Neither
-    does a point that is CLEAN: it has no noise to recover.
-    `of_function` is for networks that tell functions from observations: it marks the tasks whose targets are the function's.
-    `alone` is for networks that encode a context: every target is a question of its own.
-    `answer` are the values to recover, where they are not `y0`: its expectation given `y_t`, say, and more than a network sees.
+    does what is CLEAN: it has no noise to recover. `of_function` marks tasks whose targets are values of the function, for
+    networks that separate these from observations. `independent` targets see the context only. `posterior_mean` is
+    E[y0 | y_t]; regression on it has the same minimiser as regression on `y0`, and less variance.
     """
-    y_t = alpha(level)[..., None] * y0 + sigma(level)[..., None] * eps
-    options: dict[str, Any] = {} if of_function is None else {"of_function": of_function}
-    if alone:
-        options["alone"] = True
-    output = network(x, y_t, level, mask, num_context=num_context, **options)
-    right = prediction.target(y0, eps, level) if answer is None else prediction.output(answer, y_t, level)
-    errors = error(output, right).mean(-1)[:, num_context:]
-    counted = (level < CLEAN)[:, num_context:]
-    if mask is not None:
-        counted = counted & mask[:, num_context:]
-    return (errors * counted).sum(-1) / counted.sum(-1).clamp(min=1)
+    joint = level.ndim == 3
+    levels = level if joint else level[..., None]
+    clean = (x, y0) if joint else (y0,)
+    noises = eps.split([values.shape[-1] for values in clean], dim=-1)
+    parts = list(zip(clean, levels.unbind(-1), noises, strict=True))
+    noised = [alpha(at)[..., None] * values + sigma(at)[..., None] * noise for values, at, noise in parts]
+    wanted = [prediction.target(values, noise, at) for values, at, noise in parts]
+    if posterior_mean is not None:
+        wanted[-1] = prediction.output(posterior_mean, noised[-1], parts[-1][1])
+    outputs = _outputs(network, x, noised, levels, mask, num_context, of_function, independent)
+    errors = torch.stack([error(o, w).mean(-1) for o, w in zip(outputs, wanted, strict=True)], dim=-1)
+    asked = (levels < CLEAN)[:, num_context:]
+    counted = asked.any(-1) if mask is None else asked.any(-1) & mask[:, num_context:]
+    each = (errors[:, num_context:] * asked).sum(-1)
+    return (each * counted).sum(-1) / counted.sum(-1).clamp(min=1)
+
+
+def _outputs(
+    network: Any,
+    x: Tensor,
+    noised: list[Tensor],
+    levels: Tensor,
+    mask: Tensor | None,
+    num_context: int,
+    of_function: Tensor | None,
+    independent: bool,
+) -> tuple[Tensor, ...]:
+    """What the network predicts of inputs and values, or of values."""
+    options: dict[str, Any] = {"independent": True} if independent else {}
+    if len(noised) == 2:
+        return network(*noised, *levels.unbind(-1), mask, num_context=num_context, **options)
+    if of_function is not None:
+        options["of_function"] = of_function
+    return (network(x, noised[0], levels[..., 0], mask, num_context=num_context, **options),)
 
 
 def draw_levels(
@@ -129,3 +194,20 @@ def hold_context(
 def hold_known(level: Float[Tensor, "B"], known: Bool[Tensor, "B N"]) -> Float[Tensor, "B N"]:
     """Levels of all points where the context is among the targets: CLEAN where a value is known."""
     return torch.where(known, CLEAN, level[:, None])
+
+
+def noise_one_or_both(
+    levels: Float[Tensor, "B N"], num_context: int, *, generator: torch.Generator, joint_share: float
+) -> Float[Tensor, "B N 2"]:
+    """Levels of inputs and of values, [B N 2], for a joint network.
+
+    In a share `joint_share` of the tasks, inputs and values of the targets are both noised. In half of the others only the
+    inputs are, in half only the values. The inputs of a context are known.
+    """
+    place = torch.rand(len(levels), 1, generator=generator, device=generator.device)
+    clean = torch.full_like(levels, CLEAN)
+    is_context = torch.arange(levels.shape[1], device=levels.device) < num_context
+    of_inputs = torch.where((place < (1 + joint_share) / 2) & ~is_context, levels, clean)
+    inputs_only = place < (1 - joint_share) / 2
+    of_values = torch.where(inputs_only & ~is_context, clean, levels)
+    return torch.stack([of_inputs, of_values], dim=-1)

@@ -19,10 +19,12 @@ from ndp.core.arrays import (
     read_context,
     read_inputs,
     read_inputs_for,
+    read_observation_noise,
     read_probabilities,
     read_values,
 )
 from ndp.core.randomness import normal
+from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
 
 
@@ -30,8 +32,8 @@ from ndp.core.typing import Array, Moments
 class GP:
     """y = f + e with f ~ GP(0, kernel) and e ~ N(0, noise^2) independent at every point; all algebra in float64.
 
-    What is sampled, conditioned on and scored is `y`, the function with its observation noise. `jitter` is the least variance
-    on the diagonal: a noise-free kernel needs a little.
+    Observations `y` are conditioned on. What is sampled and scored is the function `f`, or with `observation_noise=True` new
+    observations. `jitter` is the least variance on the diagonal: a noise-free kernel needs a little.
     """
 
     num_outputs = 1
@@ -53,11 +55,15 @@ class GP:
         moved.kernel.to(device)
         return moved
 
-    def covariance(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N N"]:
-        """Covariance of `y` at `x`, observation noise included."""
+    def covariance(self, x: Float[Tensor, "B N D"], *, observation_noise: bool = True) -> Float[Tensor, "B N N"]:
+        """Covariance of observations at `x`, or of the function."""
         covariance = self.cross_covariance(x, x)
-        floor = max(self.noise**2, self.jitter)
+        floor = self.least_variance(observation_noise)
         return covariance + floor * torch.eye(x.shape[-2], dtype=covariance.dtype, device=covariance.device)
+
+    def least_variance(self, observation_noise: bool) -> float:
+        """What is added to the variance of the kernel: observation noise, and no less than the jitter."""
+        return max(self.noise**2, self.jitter) if observation_noise else self.jitter
 
     def cross_covariance(self, x: Float[Tensor, "B N D"], z: Float[Tensor, "B M D"]) -> Float[Tensor, "B N M"]:
         """Covariance of `f` at `x` with `f` at `z`."""
@@ -65,12 +71,20 @@ class GP:
             return x.new_zeros(*x.shape[:-1], z.shape[-2], dtype=torch.float64)
         return self.kernel(x.double(), z.double()).to_dense()
 
-    def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
+    def sample(
+        self,
+        x: Array,
+        num_samples: int | None = None,
+        *,
+        joint: bool = True,
+        observation_noise: bool | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Array:
         """Draws of the prior at `x`: [S B N P]."""
         inputs = read_inputs(x, input_dims=None, device=self.device)
         form = form_of_inputs(x, self.num_outputs)
         prior = GPPosterior(self, empty_context(inputs, self.num_outputs), form)
-        return prior.sample(x, num_samples, generator=generator)
+        return prior.sample(x, num_samples, joint=joint, observation_noise=observation_noise, generator=generator)
 
     def condition(
         self, x: Array, y: Array, *, noise: Array | float | None = None, mask: Array | None = None
@@ -81,7 +95,7 @@ class GP:
 
 
 @final
-class GPPosterior:
+class GPPosterior(HasMoments):
     """A GP given a context: Gaussian, in closed form."""
 
     def __init__(self, gp: GP, context: Context, form: Form) -> None:
@@ -95,32 +109,63 @@ class GPPosterior:
         self._cholesky = _cholesky(covariance + torch.diag_embed(diagonal), "context", gp.jitter)
         self._weights = torch.cholesky_solve(context.y, self._cholesky)
 
-    def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
-        """Coherent draws at `x`: [S B M P]."""
-        count = check_num_samples(num_samples)
-        mean, root = self.gaussian_root(read_inputs_for(self._context, x))
-        noise = normal((count, *mean.shape), generator, like=mean)
-        draws = mean + root @ noise
+    def sample(
+        self,
+        x: Array,
+        num_samples: int | None = None,
+        *,
+        joint: bool = True,
+        observation_noise: bool | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Array:
+        """Draws at `x`: [S B M P]; coherent functions, or with `joint=False` every value by itself."""
+        count, noisy = check_num_samples(num_samples), _noisy(observation_noise)
+        inputs = read_inputs_for(self._context, x)
+        noise = normal((count, *inputs.shape[:2], 1), generator, like=inputs)
+        if joint:
+            mean, root = self.gaussian_root(inputs, observation_noise=noisy)
+            draws = mean + root @ noise
+        else:
+            mean, variance = self.marginals(inputs, observation_noise=noisy)
+            draws = mean + variance.sqrt() * noise
         return self._form.give(draws if num_samples is not None else draws[0])
 
-    def moments(self, x: Array) -> Moments:
-        """Exact mean and standard deviation."""
-        mean, covariance = self.gaussian(read_inputs_for(self._context, x))
-        std = covariance.diagonal(dim1=-2, dim2=-1).sqrt()[..., None]
-        return Moments(self._form.give(mean), self._form.give(std))
+    def moments(self, x: Array, *, joint: bool = True, observation_noise: bool | None = None) -> Moments:
+        """Exact mean and standard deviation; the same for `joint` and independent values."""
+        return self.summary(x, (), joint=joint, observation_noise=observation_noise)[0]
 
-    def quantiles(self, x: Array, probabilities: Sequence[float]) -> Array:
+    def quantiles(
+        self, x: Array, probabilities: Sequence[float], *, joint: bool = True, observation_noise: bool | None = None
+    ) -> Array:
         """Exact quantiles at every point: [Q B M P]."""
-        mean, covariance = self.gaussian(read_inputs_for(self._context, x))
-        std = covariance.diagonal(dim1=-2, dim2=-1).sqrt()[..., None]
-        z = torch.special.ndtri(read_probabilities(probabilities, mean))
-        return self._form.give(mean + z[:, None, None, None] * std)
+        asked = read_probabilities(probabilities, torch.zeros((), dtype=torch.float64))
+        return self.summary(x, asked.tolist(), joint=joint, observation_noise=observation_noise)[1]
 
-    def log_prob(self, x: Array, y: Array, *, noise: float = 0.0) -> Array:
-        """Exact joint log-density of `y` at `x`, in nats, [B], observed with `noise` on top of the process's own."""
+    def summary(
+        self, x: Array, probabilities: Sequence[float], *, joint: bool = True, observation_noise: bool | None = None
+    ) -> tuple[Moments, Array]:
+        """Exact moments and quantiles at every point."""
+        noisy = _noisy(observation_noise)
+        mean, variance = self.marginals(read_inputs_for(self._context, x), observation_noise=noisy)
+        std = variance.clamp(min=0).sqrt()
+        z = torch.special.ndtri(read_probabilities(probabilities, mean)) if len(probabilities) else mean.new_zeros(0)
+        quantiles = mean + z[:, None, None, None] * std
+        return Moments(self._form.give(mean), self._form.give(std)), self._form.give(quantiles)
+
+    def log_prob(
+        self, x: Array, y: Array, *, joint: bool = True, observation_noise: bool | None = None, noise: float = 0.0
+    ) -> Array:
+        """Exact log-density of `y` at `x` in nats: [B] together, or with `joint=False` [B M P] of each value by itself.
+
+        `noise` is a standard deviation with which `y` was observed, on top of the process's own.
+        """
         inputs = read_inputs_for(self._context, x)
         values = read_values(y, "y", inputs, num_outputs=1, batched=self._form.batched)
-        return self._form.give_per_task(self.log_prob_of(inputs, values, noise))
+        noisy = _noisy(observation_noise)
+        if joint:
+            return self._form.give_per_task(self.log_prob_of(inputs, values, noise, observation_noise=noisy))
+        mean, variance = self.marginals(inputs, observation_noise=noisy)
+        return self._form.give(torch.distributions.Normal(mean, (variance + noise**2).sqrt()).log_prob(values))
 
     def log_evidence(self) -> Float[Tensor, "B"]:
         """Log-density of the context under the prior, in nats."""
@@ -129,32 +174,43 @@ class GPPosterior:
         volume = 2 * self._cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         return -(squares + volume + real * math.log(2 * math.pi)) / 2
 
-    def gaussian(self, x: Float[Tensor, "B M D"]) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M M"]]:
-        """Mean and covariance of the function values, jointly."""
-        real = self._context.mask[:, :, None]
-        cross = self._gp.cross_covariance(self._context.x, x) * real
-        mean = cross.mT @ self._weights
-        half = torch.linalg.solve_triangular(self._cholesky, cross, upper=False)
-        return mean, self._gp.covariance(x) - half.mT @ half
+    def gaussian(
+        self, x: Float[Tensor, "B M D"], *, observation_noise: bool
+    ) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M M"]]:
+        """Mean and covariance of the values at `x`, jointly."""
+        mean, half = self._given(x)
+        return mean, self._gp.covariance(x, observation_noise=observation_noise) - half.mT @ half
 
-    def marginals(self, x: Float[Tensor, "B M D"]) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M 1"]]:
-        """Mean and variance of every function value on its own, at many points."""
-        cross = self._gp.cross_covariance(self._context.x, x) * self._context.mask[:, :, None]
-        half = torch.linalg.solve_triangular(self._cholesky, cross, upper=False)
-        prior = self._gp.kernel(x.double(), diag=True) + max(self._gp.noise**2, self._gp.jitter)
-        return cross.mT @ self._weights, (prior - half.square().sum(-2))[..., None]
+    def marginals(
+        self, x: Float[Tensor, "B M D"], *, observation_noise: bool
+    ) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M 1"]]:
+        """Mean and variance of every value by itself, at many points."""
+        mean, half = self._given(x)
+        prior = self._gp.kernel(x.double(), diag=True) + self._gp.least_variance(observation_noise)
+        return mean, (prior - half.square().sum(-2))[..., None]
 
-    def gaussian_root(self, x: Float[Tensor, "B M D"]) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M M"]]:
+    def gaussian_root(
+        self, x: Float[Tensor, "B M D"], *, observation_noise: bool
+    ) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M M"]]:
         """Mean and Cholesky factor of the covariance."""
-        mean, covariance = self.gaussian(x)
+        mean, covariance = self.gaussian(x, observation_noise=observation_noise)
         return mean, _cholesky(covariance, "targets", self._gp.jitter)
 
     def log_prob_of(
-        self, x: Float[Tensor, "B M D"], y: Float[Tensor, "B M 1"], noise: float = 0.0
+        self, x: Float[Tensor, "B M D"], y: Float[Tensor, "B M 1"], noise: float = 0.0, *, observation_noise: bool
     ) -> Float[Tensor, "B"]:
         """`log_prob` of values that have all their axes."""
-        mean, covariance = self.gaussian(x)
+        mean, covariance = self.gaussian(x, observation_noise=observation_noise)
         return gaussian_log_prob(y, mean, covariance + noise**2 * torch.eye(x.shape[1]).to(covariance))
+
+    def _given(self, x: Float[Tensor, "B M D"]) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B C M"]]:
+        """The mean at `x`, and the part of the prior covariance that the context explains, as a root."""
+        cross = self._gp.cross_covariance(self._context.x, x) * self._context.mask[:, :, None]
+        return cross.mT @ self._weights, torch.linalg.solve_triangular(self._cholesky, cross, upper=False)
+
+
+def _noisy(observation_noise: bool | None) -> bool:
+    return read_observation_noise(observation_noise, separates_noise=True)
 
 
 def gaussian_log_prob(

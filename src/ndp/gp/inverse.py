@@ -32,7 +32,7 @@ def law_of_input(
     `y` is as observed, with the noise of the process.
     """
     place = middles(bins * fine)[None, :, None].expand(len(y), -1, -1).to(y.device)
-    mean, variance = posterior.marginals(place)
+    mean, variance = posterior.marginals(place, observation_noise=True)
     log_density = log_normal_density(y.double()[:, None], mean[..., 0], variance[..., 0])
     return torch.softmax(log_density, dim=-1).unflatten(-1, (bins, fine)).sum(-1)
 

@@ -18,10 +18,12 @@ from ndp.core.arrays import (
     read_context,
     read_inputs,
     read_inputs_for,
+    read_observation_noise,
     read_probabilities,
     read_values,
 )
 from ndp.core.randomness import fresh_generator, normal
+from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
 from ndp.gp.exact import GP, GPPosterior
 
@@ -40,12 +42,20 @@ class GPMixture:
         self.gps = tuple(gps)
         self.weights = (weights / weights.sum()).double()
 
-    def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
+    def sample(
+        self,
+        x: Array,
+        num_samples: int | None = None,
+        *,
+        joint: bool = True,
+        observation_noise: bool | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Array:
         """Draws of the prior at `x`: [S B N P]."""
         inputs = read_inputs(x, input_dims=None, device=self.gps[0].device)
         form = form_of_inputs(x, self.num_outputs)
         prior = GPMixturePosterior(self, empty_context(inputs, self.num_outputs), form)
-        return prior.sample(x, num_samples, generator=generator)
+        return prior.sample(x, num_samples, joint=joint, observation_noise=observation_noise, generator=generator)
 
     def condition(
         self, x: Array, y: Array, *, noise: Array | float | None = None, mask: Array | None = None
@@ -56,7 +66,7 @@ class GPMixture:
 
 
 @final
-class GPMixturePosterior:
+class GPMixturePosterior(HasMoments):
     """A mixture of Gaussian posteriors. `log_weights` are those of the processes given the context."""
 
     def __init__(self, mixture: GPMixture, context: Context, form: Form) -> None:
@@ -66,31 +76,76 @@ class GPMixturePosterior:
         evidence = torch.stack([part.log_evidence() for part in self._parts], dim=-1)
         self.log_weights: Float[Tensor, "B K"] = torch.log_softmax(mixture.weights.log() + evidence, dim=-1)
 
-    def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
-        """Coherent draws at `x`, each of one of the processes: [S B M P]."""
-        generator = generator or fresh_generator()
+    def sample(
+        self,
+        x: Array,
+        num_samples: int | None = None,
+        *,
+        joint: bool = True,
+        observation_noise: bool | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Array:
+        """Draws at `x`, [S B M P]: each of one of the processes or, with `joint=False`, every value of its own."""
+        generator, noisy = generator or fresh_generator(), _noisy(observation_noise)
         inputs = read_inputs_for(self._context, x)
         draws = normal((check_num_samples(num_samples), *inputs.shape[:2], 1), generator, like=inputs)
-        place = torch.rand(draws.shape[:2], generator=generator, dtype=draws.dtype, device=generator.device).to(draws)
+        size = draws.shape[:2] if joint else draws.shape[:3]
+        place = torch.rand(size, generator=generator, dtype=draws.dtype, device=generator.device).to(draws)
         ends = self.log_weights.exp().cumsum(-1)[:, :-1].contiguous()
-        picked = torch.searchsorted(ends, place.T.contiguous()).T
+        by_task = place.transpose(0, 1)
+        picked = torch.searchsorted(ends, by_task.flatten(1).contiguous()).reshape(by_task.shape).transpose(0, 1)
         for index, part in enumerate(self._parts):
-            draw, task = (picked == index).nonzero(as_tuple=True)
-            if len(draw):
-                mean, root = part.gaussian_root(inputs)
-                draws[draw, task] = mean[task] + root[task] @ draws[draw, task]
+            chosen = (picked == index).nonzero(as_tuple=True)
+            if not len(chosen[0]):
+                continue
+            if joint:
+                mean, root = part.gaussian_root(inputs, observation_noise=noisy)
+                draws[chosen] = mean[chosen[1]] + root[chosen[1]] @ draws[chosen]
+            else:
+                mean, variance = part.marginals(inputs, observation_noise=noisy)
+                draws[chosen] = mean[chosen[1:]] + variance[chosen[1:]].clamp(min=0).sqrt() * draws[chosen]
         return self._form.give(draws if num_samples is not None else draws[0])
 
-    def moments(self, x: Array) -> Moments:
-        """Exact mean and standard deviation."""
-        weights, means, stds = self._marginals(x)
+    def moments(self, x: Array, *, joint: bool = True, observation_noise: bool | None = None) -> Moments:
+        """Exact mean and standard deviation; the same for `joint` and independent values."""
+        return self._moments(*self._marginals(x, observation_noise))
+
+    def quantiles(
+        self, x: Array, probabilities: Sequence[float], *, joint: bool = True, observation_noise: bool | None = None
+    ) -> Array:
+        """Quantiles at every point, [Q B M P], by bisection."""
+        return self._quantiles(probabilities, *self._marginals(x, observation_noise))
+
+    def summary(
+        self, x: Array, probabilities: Sequence[float], *, joint: bool = True, observation_noise: bool | None = None
+    ) -> tuple[Moments, Array]:
+        """Moments and quantiles at every point."""
+        marginals = self._marginals(x, observation_noise)
+        return self._moments(*marginals), self._quantiles(probabilities, *marginals)
+
+    def log_prob(
+        self, x: Array, y: Array, *, joint: bool = True, observation_noise: bool | None = None, noise: float = 0.0
+    ) -> Array:
+        """Exact log-density of `y` at `x` in nats: [B] together, or with `joint=False` [B M P] of each value by itself.
+
+        `noise` is a standard deviation with which `y` was observed, on top of the processes' own.
+        """
+        inputs = read_inputs_for(self._context, x)
+        values = read_values(y, "y", inputs, num_outputs=1, batched=self._form.batched)
+        if joint:
+            noisy = _noisy(observation_noise)
+            each = [part.log_prob_of(inputs, values, noise, observation_noise=noisy) for part in self._parts]
+            return self._form.give_per_task(torch.logsumexp(self.log_weights + torch.stack(each, dim=-1), dim=-1))
+        weights, means, stds = self._marginals(x, observation_noise)
+        each_value = torch.distributions.Normal(means, (stds**2 + noise**2).sqrt()).log_prob(values.to(means))
+        return self._form.give(torch.logsumexp(weights.log() + each_value, dim=0))
+
+    def _moments(self, weights: Tensor, means: Tensor, stds: Tensor) -> Moments:
         mean = (weights * means).sum(0)
         variance = (weights * (stds**2 + (means - mean) ** 2)).sum(0)
         return Moments(self._form.give(mean), self._form.give(variance.sqrt()))
 
-    def quantiles(self, x: Array, probabilities: Sequence[float]) -> Array:
-        """Quantiles at every point, [Q B M P], by halving an interval that holds them."""
-        weights, means, stds = self._marginals(x)
+    def _quantiles(self, probabilities: Sequence[float], weights: Tensor, means: Tensor, stds: Tensor) -> Array:
         asked = read_probabilities(probabilities, means)[:, None, None, None]
         low = (means - 9 * stds).amin(0).expand(len(asked), *means.shape[1:])
         high = (means + 9 * stds).amax(0).expand(len(asked), *means.shape[1:])
@@ -100,27 +155,17 @@ class GPMixturePosterior:
             low, high = torch.where(below < asked, middle, low), torch.where(below < asked, high, middle)
         return self._form.give((low + high) / 2)
 
-    def log_prob(self, x: Array, y: Array, *, noise: float = 0.0) -> Array:
-        """Exact joint log-density of `y` at `x`, in nats, [B], observed with `noise` on top of the process's own."""
-        inputs = read_inputs_for(self._context, x)
-        values = read_values(y, "y", inputs, num_outputs=1, batched=self._form.batched)
-        each = [part.log_prob_of(inputs, values, noise) for part in self._parts]
-        return self._form.give_per_task(torch.logsumexp(self.log_weights + torch.stack(each, dim=-1), dim=-1))
-
-    def log_prob_of_each(self, x: Array, y: Array) -> Array:
-        """Exact log-density of every value by itself, in nats: [B M P]."""
-        weights, means, stds = self._marginals(x)
-        values = read_values(y, "y", read_inputs_for(self._context, x), num_outputs=1, batched=self._form.batched)
-        each = torch.distributions.Normal(means, stds).log_prob(values.to(means))
-        return self._form.give(torch.logsumexp(weights.log() + each, dim=0))
-
-    def _marginals(self, x: Array) -> tuple[Tensor, Tensor, Tensor]:
+    def _marginals(self, x: Array, observation_noise: bool | None) -> tuple[Tensor, Tensor, Tensor]:
         """Weights [K B 1 1], means and standard deviations [K B M 1]."""
-        inputs = read_inputs_for(self._context, x)
-        each = [part.gaussian(inputs) for part in self._parts]
+        inputs, noisy = read_inputs_for(self._context, x), _noisy(observation_noise)
+        each = [part.marginals(inputs, observation_noise=noisy) for part in self._parts]
         means = torch.stack([mean for mean, _ in each])
-        stds = torch.stack([covariance.diagonal(dim1=-2, dim2=-1).sqrt()[..., None] for _, covariance in each])
+        stds = torch.stack([variance.clamp(min=0).sqrt() for _, variance in each])
         return self.log_weights.exp().T[..., None, None], means, stds
+
+
+def _noisy(observation_noise: bool | None) -> bool:
+    return read_observation_noise(observation_noise, separates_noise=True)
 
 
 def log_normal_lengthscales(

@@ -12,7 +12,7 @@ from torch import Tensor
 from ndp.core.typing import Denoiser
 from ndp.diffusion.levels import alpha, ratio, sigma
 from ndp.diffusion.prediction import Prediction
-from ndp.gp.exact import GP
+from ndp.gp.exact import GP, GPPosterior
 
 
 def gaussian_denoiser(mean: Float[Tensor, "B M P"], covariance: Float[Tensor, "B P M M"]) -> Denoiser:
@@ -33,8 +33,8 @@ def gaussian_denoiser(mean: Float[Tensor, "B M P"], covariance: Float[Tensor, "B
 
 
 @dataclass(frozen=True)
-class KnownContext:
-    """A context that the oracle has conditioned on."""
+class KnownTargets:
+    """The denoiser of targets, given the context that the oracle was conditioned on."""
 
     denoise: Denoiser
     tasks: int
@@ -51,6 +51,7 @@ class GPOracle:
 
     translation_equivariant = False
     encodes_context = True
+    separates_noise = False
 
     def __init__(self, gp: GP, prediction: Prediction = Prediction.V) -> None:
         self.gp = gp
@@ -74,30 +75,29 @@ class GPOracle:
         y0_hat = covariance @ (a[..., None] * weights)
         return self.prediction.output(y0_hat, y_t, level).masked_fill(~mask[..., None], 0.0)
 
-    def encode(
+    def encode_context(
         self,
         x: Float[Tensor, "B C D"],
-        y: Float[Tensor, "B C 1"],
+        y_t: Float[Tensor, "B C 1"],
         level: Float[Tensor, "B C"],
         mask: Bool[Tensor, "B C"] | None,
-        x_target: Float[Tensor, "B M D"],
-        *,
-        of_function: bool = False,
-        alone: bool = False,
-    ) -> "KnownContext":
-        """The denoiser of the targets' posterior: the same formula with the context's part worked out once."""
-        if of_function:
-            raise ValueError("the oracle does not tell functions from observations")
+    ) -> GPPosterior:
+        """The GP's posterior: the same formula with the context's part worked out once."""
         mask = torch.ones_like(level, dtype=torch.bool) if mask is None else mask
-        noise = torch.where(mask, ratio(level), 0.0)
-        observed = y / alpha(level)[..., None]
-        mean, covariance = self.gp.condition(x, observed, noise=noise, mask=mask).gaussian(x_target.double())
-        if alone:
-            covariance = torch.diag_embed(covariance.diagonal(dim1=-2, dim2=-1))
-        return KnownContext(gaussian_denoiser(mean.to(y), covariance[:, None].to(y)), tasks=x.shape[0])
+        observed = y_t / alpha(level)[..., None]
+        return self.gp.condition(x, observed, noise=torch.where(mask, ratio(level), 0.0), mask=mask)
 
-    def decode(
-        self, y_t: Float[Tensor, "R M 1"], level: Float[Tensor, ""], encoding: "KnownContext"
+    def encode_targets(
+        self, context: GPPosterior, x: Float[Tensor, "B M D"], *, joint: bool = True, observation_noise: bool = True
+    ) -> KnownTargets:
+        """The denoiser of the targets' posterior. There is one kind of values: observations."""
+        mean, covariance = context.gaussian(x.double(), observation_noise=True)
+        if not joint:
+            covariance = torch.diag_embed(covariance.diagonal(dim1=-2, dim2=-1))
+        return KnownTargets(gaussian_denoiser(mean.to(x), covariance[:, None].to(x)), tasks=x.shape[0])
+
+    def denoise(
+        self, targets: KnownTargets, y_t: Float[Tensor, "R M 1"], level: Float[Tensor, ""]
     ) -> Float[Tensor, "R M 1"]:
-        rows = y_t.unflatten(0, (-1, encoding.tasks))
-        return self.prediction.output(encoding.denoise(rows, level).flatten(0, 1), y_t, level.expand(y_t.shape[:2]))
+        rows = y_t.unflatten(0, (-1, targets.tasks))
+        return self.prediction.output(targets.denoise(rows, level).flatten(0, 1), y_t, level.expand(y_t.shape[:2]))

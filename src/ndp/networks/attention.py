@@ -60,29 +60,29 @@ class AttentionOverPoints(nn.Module):
         *,
         separate: int = 0,
         memory: Memory | None = None,
-        alone: bool = False,
+        independent: bool = False,
     ) -> tuple[Float[Tensor, "B N D O"], Memory]:
         """There is a token for every input dimension, or one for all of them, which a rotation tells apart (T = D or 1).
 
         `separate` points at the front read from each other only; `memory` holds points that came before.
 
-        `mask` is over memory and points together. All other points read from everything or, `alone`, from the separate
+        `mask` is over memory and points together. All other points read from everything or, `independent`, from the separate
         points or the memory and from themselves, as if each were the only one; `memory` and `mask` are then those of the tasks,
         of which there may be several draws.
         """
         projected = self.project(s).unflatten(-1, (3, self.heads, -1))
         if rotation is not None:
-            projected = rotation.turn(projected)
+            projected = rotation.rotate(projected)
         dims = projected.shape[2]
         query, key, value = (self._to_rows(t) for t in projected.unbind(-3))
         own = Memory(key, value)
         if mask is not None and self.form is PointAttention.PER_DIMENSION:
             mask = mask.repeat_interleave(dims, dim=0)
         seen = None if mask is None else mask[:, None, None, :]
-        if alone:
+        if independent:
             known = own.points(slice(separate)) if memory is None else memory
             seen_known = None if mask is None else mask[:, : known.key.shape[-2]]
-            read = _read_alone(query[..., separate:, :], own.points(slice(separate, None)), known, seen_known)
+            read = _read_independently(query[..., separate:, :], own.points(slice(separate, None)), known, seen_known)
         else:
             if memory is not None:
                 key, value = torch.cat([memory.key, key], dim=-2), torch.cat([memory.value, value], dim=-2)
@@ -97,7 +97,7 @@ class AttentionOverPoints(nn.Module):
 
     def _received(self, read: Float[Tensor, "B N D heads F"], rotation: Rotation | None) -> Float[Tensor, "B N D O"]:
         if rotation is not None:
-            read = rotation.turn_back(read)
+            read = rotation.rotate_back(read)
         return self.out(read.flatten(-2))
 
     # A sum of dot products over dimensions is a dot product of concatenations, so both forms are one fused call.
@@ -196,7 +196,7 @@ def read_written_out(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | N
     return logits.softmax(dim=-1) @ value
 
 
-def _read_alone(query: Tensor, own: Memory, memory: Memory, seen: Bool[Tensor, "R C"] | None) -> Tensor:
+def _read_independently(query: Tensor, own: Memory, memory: Memory, seen: Bool[Tensor, "R C"] | None) -> Tensor:
     """Attention of every point to the memory and to itself. Draws of a task stand side by side, for they share a memory."""
     tasks = len(memory.key)
 

@@ -21,7 +21,7 @@ class BiDimensionalBlocks(nn.ModuleList):
         level_width: int,
         attention: PointAttention,
         *,
-        crowd_width: int,
+        density_width: int,
         over_dimensions: bool = True,
     ) -> None:
         super().__init__(
@@ -30,7 +30,7 @@ class BiDimensionalBlocks(nn.ModuleList):
                 heads,
                 level_width,
                 attention,
-                crowd_width=crowd_width,
+                density_width=density_width,
                 over_dimensions=over_dimensions,
             )
             for _ in range(count)
@@ -40,16 +40,16 @@ class BiDimensionalBlocks(nn.ModuleList):
         self,
         s: Float[Tensor, "R N T H"],
         level: Float[Tensor, "#R #N E"],
-        crowd: Float[Tensor, "B N W"] | None,
+        density: Float[Tensor, "B N W"] | None,
         rotation: Rotation | None,
         mask: Bool[Tensor, "_ K"] | None,
         *,
         separate: int = 0,
         memories: Sequence[Memory] | None = None,
-        alone: bool = False,
+        independent: bool = False,
         early_mask: Bool[Tensor, "_ K"] | None = None,
     ) -> tuple[Float[Tensor, "R N D H"], tuple[Memory, ...]]:
-        """`level` is embedded; `separate`, `memories` and `alone` say who reads from whom (`AttentionOverPoints`).
+        """`level` is embedded; `separate`, `memories` and `independent` say who reads from whom (`AttentionOverPoints`).
 
         The first half of the blocks has `early_mask`, if given, in place of `mask`: who is not in it listens, and is not
         heard yet.
@@ -59,7 +59,9 @@ class BiDimensionalBlocks(nn.ModuleList):
         for index, block in enumerate(self):
             memory = None if memories is None else memories[index]
             seen = early_mask if early_mask is not None and index < len(self) // 2 else mask
-            s, skip, own = block(s, level, crowd, rotation, seen, separate=separate, memory=memory, alone=alone)
+            s, skip, own = block(
+                s, level, density, rotation, seen, separate=separate, memory=memory, independent=independent
+            )
             total = total + skip
             left.append(own)
         return total * len(self) ** -0.5, tuple(left)
@@ -75,12 +77,12 @@ class BiDimensionalBlock(nn.Module):
         level_width: int,
         attention: PointAttention,
         *,
-        crowd_width: int,
+        density_width: int,
         over_dimensions: bool = True,
     ) -> None:
         super().__init__()
         self.level = nn.Linear(level_width, width)
-        self.crowd = nn.Linear(crowd_width, width, bias=False) if crowd_width else None
+        self.density = nn.Linear(density_width, width, bias=False) if density_width else None
         self.over_dimensions = AttentionOverDimensions(width, 2 * width, heads) if over_dimensions else None
         self.over_points = AttentionOverPoints(width, 2 * width, heads, attention)
 
@@ -88,18 +90,20 @@ class BiDimensionalBlock(nn.Module):
         self,
         s: Float[Tensor, "R N T H"],
         level: Float[Tensor, "#R #N E"],
-        crowd: Float[Tensor, "B N W"] | None,
+        density: Float[Tensor, "B N W"] | None,
         rotation: Rotation | None,
         mask: Bool[Tensor, "_ K"] | None,
         *,
         separate: int = 0,
         memory: Memory | None = None,
-        alone: bool = False,
+        independent: bool = False,
     ) -> tuple[Float[Tensor, "R N D H"], Float[Tensor, "R N D H"], Memory]:
         informed = s + self.level(level)[:, :, None, :]
-        if self.crowd is not None and crowd is not None:  # rows may be several draws of the same tasks
-            informed = (informed.unflatten(0, (-1, len(crowd))) + self.crowd(crowd)[:, :, None]).flatten(0, 1)
-        over_points, own = self.over_points(informed, rotation, mask, separate=separate, memory=memory, alone=alone)
+        if self.density is not None and density is not None:  # rows may be several draws of the same tasks
+            informed = (informed.unflatten(0, (-1, len(density))) + self.density(density)[:, :, None]).flatten(0, 1)
+        over_points, own = self.over_points(
+            informed, rotation, mask, separate=separate, memory=memory, independent=independent
+        )
         both = over_points if self.over_dimensions is None else self.over_dimensions(informed) + over_points
         residual, skip = gelu(both).chunk(2, dim=-1)
         return (s + residual) * 0.5**0.5, skip, own

@@ -17,7 +17,7 @@ MOST_RECORDINGS = 4  # that are kept of a network
 Shape: TypeAlias = tuple[Any, ...]  # all that a recording depends on and cannot be told anew
 
 
-class Replayed:
+class GraphedCall:
     """`call(setting, *inputs)` as a function of the inputs. On a GPU, without gradients, it is recorded and replayed.
 
     A recording belongs to the `network` that is called and to the shapes of setting and inputs. The first call of its kind is

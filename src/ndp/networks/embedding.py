@@ -25,7 +25,7 @@ def frequencies_of_heads(width: int, heads: int) -> Float[Tensor, "{heads} half"
     return log_spaced(width // 2, SLOWEST, FASTEST).reshape(-1, heads).T.contiguous()
 
 
-def widths_of_crowding() -> Float[Tensor, "W"]:
+def density_widths() -> Float[Tensor, "W"]:
     return log_spaced(WIDTHS, NARROWEST, WIDEST)
 
 
@@ -62,16 +62,16 @@ def sinusoids(values: Float[Tensor, "*shape"], frequencies: Float[Tensor, "F"]) 
     return torch.cat([torch.sin(angles), torch.cos(angles)], dim=-1)
 
 
-def crowding(
+def local_density(
     x: Float[Tensor, "B N D"],
     others: Float[Tensor, "B M D"],
     mask: Bool[Tensor, "B M"] | None,
     widths: Float[Tensor, "W"],
 ) -> Float[Tensor, "B N W"]:
-    """How many of the other points are near each point, within each of the widths, on a log scale.
+    """The number of other points near each point, within each of the widths, on a log scale.
 
-    A softmax gives the mean of what a point sees, not how much there is of it; but how far neighbours may be trusted against
-    the noise of a point depends on their number.
+    Attention returns a mean and loses the number of points behind it. The number matters: it decides how much the neighbours
+    weigh against a point's own noisy value.
     """
     squared = (x[:, :, None] - others[:, None]).square().sum(-1)
     if mask is not None:
@@ -80,23 +80,28 @@ def crowding(
     return torch.log1p(torch.stack(near, dim=-1)) / 3
 
 
-def crowding_by_role(
+def density_by_role(
     x: Float[Tensor, "B N D"],
     mask: Bool[Tensor, "B N"] | None,
     widths: Float[Tensor, "W"],
     *,
     num_context: int,
     separate: int,
-    alone: bool = False,
-) -> Float[Tensor, "B N W2"]:
-    """How crowded context and targets are around each point; a separate context sees no target, a target alone itself."""
+    independent: bool = False,
+    rows: slice = slice(None),
+) -> Float[Tensor, "B _ W2"]:
+    """The local density of context and of targets around the points `rows`.
+
+    A separate context sees no target. An independent target sees itself only.
+    """
     halves = slice(None, num_context), slice(num_context, None)
     seen = [None if mask is None else mask[:, part] for part in halves]
-    context = crowding(x, x[:, :num_context], seen[0], widths)
+    context = local_density(x[:, rows], x[:, :num_context], seen[0], widths)
     itself = torch.full_like(context, math.log(2) / 3)
-    targets = itself if alone else crowding(x, x[:, num_context:], seen[1], widths)
-    if separate:
-        targets = torch.cat([torch.zeros_like(targets[:, :separate]), targets[:, separate:]], dim=1)
+    targets = itself if independent else local_density(x[:, rows], x[:, num_context:], seen[1], widths)
+    first = max(separate - (rows.start or 0), 0)
+    if first:
+        targets = torch.cat([torch.zeros_like(targets[:, :first]), targets[:, first:]], dim=1)
     return torch.cat([context, targets], dim=-1)
 
 
@@ -108,10 +113,10 @@ def without_masked(mask: Bool[Tensor, "B N"] | None, *tensors: Tensor) -> tuple[
 
 
 class Rotation:
-    """Rotary position on real coordinates: each pair of features is turned by an angle, frequency times coordinate.
+    """Rotary position on real coordinates: each pair of features is rotated by an angle, frequency times coordinate.
 
-    Queries and keys turned by their own points meet in attention only through the difference of their coordinates, which
-    makes the network translation equivariant. Values are turned too, and turned back at the point that receives them, so
+    Queries and keys that their own points rotate meet in attention only through the difference of their coordinates, which
+    makes the network translation equivariant. Values are rotated too, and rotated back at the point that receives them, so
     that the messages along different input dimensions differ.
     """
 
@@ -119,17 +124,17 @@ class Rotation:
         cos, sin = torch.cos(angles), torch.sin(angles)
         self._cos, self._sin = torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
 
-    def turn(self, features: Float[Tensor, "R N T *parts heads F"]) -> Float[Tensor, "R N D *parts heads F"]:
-        """Turn features of every point; `parts`, such as queries and keys, are turned alike.
+    def rotate(self, features: Float[Tensor, "R N T *parts heads F"]) -> Float[Tensor, "R N D *parts heads F"]:
+        """Rotate the features of every point; `parts`, such as queries and keys, are rotated alike.
 
-        Features that all input dimensions of a point share (T = 1) are turned by each of them.
+        Features that all input dimensions of a point share (T = 1) are rotated by each of them.
         """
-        return self._turn(features, 1)
+        return self._rotate(features, 1)
 
-    def turn_back(self, features: Float[Tensor, "R N D *parts heads F"]) -> Float[Tensor, "R N D *parts heads F"]:
-        return self._turn(features, -1)
+    def rotate_back(self, features: Float[Tensor, "R N D *parts heads F"]) -> Float[Tensor, "R N D *parts heads F"]:
+        return self._rotate(features, -1)
 
-    def _turn(self, features: Tensor, sign: int) -> Tensor:
+    def _rotate(self, features: Tensor, sign: int) -> Tensor:
         # Rows of features may be several draws of the same tasks.
         rows = features.to(self._sin.dtype).unflatten(0, (-1, self._sin.shape[0]))
         parts = (1,) * (features.ndim - self._sin.ndim)

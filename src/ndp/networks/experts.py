@@ -1,17 +1,16 @@
-"""What a bank of Gaussian processes says of one value, in closed form, and how far a network trusts it.
+"""GP experts: a grid of Gaussian processes in closed form, and the gate that mixes their prediction with a network's.
 
-A network learns to judge what kind of function it sees, and comes near to what follows from that. A Gaussian process knows one
-kind and what follows exactly. So a network may ask a bank of them, of many lengthscales and sizes of noise, each weighed by how
-well it explains the context, and learn when to take their word: between the two answers it moves by a share,
+The grid holds two kernels, 8 lengthscales and 4 sizes of noise. Each expert is weighed by its evidence, so that together they
+are a mixture of Gaussian processes. A network predicts `v_network`, the experts predict `v_experts`, and the output is
 
-    v = v_network + trust (v_bank - v_network)
+    v = v_network + gate (v_experts - v_network)
 
-which a small network chooses at every value from both answers and from what the blocks found. With a trust of zero, where
-training starts, nothing is asked.
+The gate is a small network that reads both predictions, the features of the blocks and how well the experts fit. It starts at
+zero, which leaves the network as it was. Experts predict single values, so they serve independent targets only.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float
@@ -20,27 +19,29 @@ from torch import Tensor, nn
 from ndp.diffusion.levels import alpha, ratio, sigma
 from ndp.networks.embedding import PreciseLinear, log_spaced
 
-# The bank: exp(-r^2 / 2) and (1 + sqrt(3) r) exp(-sqrt(3) r), a smooth and a rough kernel, at each of these lengthscales (times
-# the root of the number of inputs, which have variance one), with noise of each of these sizes, as a share of the function's.
+# Kernels exp(-r^2 / 2) and (1 + sqrt(3) r) exp(-sqrt(3) r), each with these lengthscales (times the root of the number of
+# inputs, which have variance one) and with these standard deviations of noise, as a share of the function's.
 LENGTHSCALES = tuple(log_spaced(8, 0.12, 6.0).tolist())
 NOISES = (0.01, 0.04, 0.15, 0.6)
 JITTER = 1e-6
-# The variance of a function is not known: 1 / variance follows a Gamma law with this shape and rate.
+# The variance of a function is not known: 1 / variance has a Gamma prior with this shape and rate.
 SHAPE, RATE = 1.0, 1.0
 MOST_NUMBERS = 2**24  # of the covariances that are held at a time
+TARGETS = 256  # that are asked for at a time
+MOST_KEPT = 2**25  # numbers of Cholesky factors that are kept for further targets
 
 
 @dataclass(frozen=True)
-class Advice:
-    """The normal laws of single values under K processes, given the context, and how likely each process is."""
+class ExpertPredictions:
+    """The normal distributions of single values under K experts, given the context, and the experts' weights."""
 
     log_weight: Float[Tensor, "B K"]
     mean: Float[Tensor, "B K M"]
     variance: Float[Tensor, "B K M"]
-    about: Float[Tensor, "B M F"]  # the law of all of them together, how well it fits, and how much there was to go by
+    summary: Float[Tensor, "B M F"]  # mean and spread of the mixture, its fit, and the sizes of context and input
 
     def v(self, y_t: Float[Tensor, "R M"], level: Float[Tensor, "#R #M"]) -> Float[Tensor, "R M"]:
-        """The v that stands for E[y0 | y_t], at R = S * B rows.
+        """The v-prediction that stands for E[y0 | y_t], at R = S * B rows.
 
         Under N(m, s^2) it is sigma (alpha (1 - s^2) y_t - m) / (alpha^2 s^2 + sigma^2).
         """
@@ -56,52 +57,98 @@ class Advice:
         return (torch.softmax(log_p, dim=2) * each).sum(2).reshape(y_t.shape)
 
 
-ABOUT = 5  # numbers that `Advice.about` holds of a value
+SUMMARY = 5  # numbers in `ExpertPredictions.summary` for every value
 
 
-def advise(
-    x: Float[Tensor, "B C D"],
-    y_t: Float[Tensor, "B C"],
-    level: Float[Tensor, "B C"],
-    mask: Bool[Tensor, "B C"],
-    x_target: Float[Tensor, "B M D"],
-    of_function: Bool[Tensor, "#B"],
-) -> Advice:
-    """What the bank says of the values at `x_target`: of the function where `of_function`, else of observations.
+@dataclass(frozen=True)
+class _Factors:
+    """What some experts know of the context: the Cholesky factors of their covariances, and the whitened values."""
 
-    All is in units of the context. A context at a level below CLEAN has noise of a known size on top of what it shows.
+    root: Float[Tensor, "B L S C C"]
+    white: Float[Tensor, "B L S C 1"]
+    log_evidence: Float[Tensor, "B L S"]
+    size: Float[Tensor, "B L S"]  # sum of squares of the whitened values
+
+
+@dataclass(frozen=True)
+class ExpertPosterior:
+    """All experts given a context, in units of that context.
+
+    A context at a level below CLEAN has noise of a known size on top of what it shows. `factors` are those of `kept`.
     """
-    precise = torch.float64
-    x, y_t, level, x_target = (t.to(precise) for t in (x, y_t, level, x_target))
-    y = (y_t / alpha(level)).masked_fill(~mask, 0.0)
-    dim = x.shape[-1]
-    count = mask.sum(1, keepdim=True)
-    every = torch.cat([x, x_target], dim=1)
-    squared = (every[:, :, None] - x[:, None]).square().sum(-1)[:, None]  # [B 1 N C]
-    unseen = ~(mask[:, None] & torch.nn.functional.pad(mask, (0, x_target.shape[1]), value=True)[:, :, None])[:, None]
-    own_noise = torch.where(mask, ratio(level).square() + JITTER, 1.0)[:, None]  # a place without a point knows itself
-    noises = _on_device(NOISES, x).square()
-    added = torch.diag_embed(own_noise + torch.where(mask[:, None], noises[:, None], 0.0))  # [B S C C]
 
-    noise = torch.where(of_function[:, None, None], 0.0, noises)
-    found = []
-    for lengthscales in (_on_device(LENGTHSCALES, x) * math.sqrt(dim)).split(_at_a_time(squared.numel())):
+    x: Float[Tensor, "B C D"]
+    y: Float[Tensor, "B C"]
+    level: Float[Tensor, "B C"]
+    mask: Bool[Tensor, "B C"]
+    factors: tuple[_Factors, ...] | None = None
+
+    @staticmethod
+    def given(
+        x: Float[Tensor, "B C D"], y_t: Float[Tensor, "B C"], level: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"]
+    ) -> "ExpertPosterior":
+        """The experts given values `y_t` at `x`, each at a noise level of its own; in float64."""
+        x, y_t, level = (t.double() for t in (x, y_t, level))
+        return ExpertPosterior(x, (y_t / alpha(level)).masked_fill(~mask, 0.0), level, mask)
+
+    def kept(self) -> "ExpertPosterior":
+        """The same with its Cholesky factors computed for all targets to come, where there is room for them."""
+        tasks, points = self.mask.shape
+        if tasks * points**2 * 2 * len(NOISES) * len(LENGTHSCALES) > MOST_KEPT:
+            return self
+        return replace(self, factors=tuple(self._factorise(piece) for piece in self._lengthscales()))
+
+    def predict(self, x_target: Float[Tensor, "B M D"], of_function: Bool[Tensor, "#B"]) -> ExpertPredictions:
+        """The experts' predictions at `x_target`: of the function where `of_function`, else of new observations."""
+        x, mask, x_target = self.x, self.mask, x_target.double()
+        dim, count = x.shape[-1], mask.sum(1, keepdim=True)
+        squared = (x_target[:, :, None] - x[:, None]).square().sum(-1)[:, None]  # [B 1 M C]
+        noise = torch.where(of_function[:, None, None], 0.0, _on_device(NOISES, x).square())
+        found = []
+        for index, lengthscales in enumerate(self._lengthscales()):
+            factors = self._factorise(lengthscales) if self.factors is None else self.factors[index]
+            cross = _kernels(squared, lengthscales[:, None, None]).masked_fill(~mask[:, None, None], 0.0)
+            cross = cross.mT[:, :, None].expand(-1, -1, len(NOISES), -1, -1)
+            weights = torch.linalg.solve_triangular(factors.root, cross, upper=False)
+            left = (1 - weights.square().sum(-2)).clamp(min=JITTER)
+            amplitude = (2 * RATE + factors.size) / (2 * SHAPE + count[..., None])
+            variance = (left + noise[..., None]) * amplitude[..., None]
+            mean = (weights * factors.white).sum(-2)
+            found.append([t.flatten(1, 2) for t in (factors.log_evidence, mean, variance)])
+        log_evidence, mean, variance = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
+        log_weight = torch.log_softmax(log_evidence, dim=1)
+        weight = log_weight.exp()[..., None]
+        middle = (weight * mean).sum(1)
+        spread = (weight * (variance + (mean - middle[:, None]).square())).sum(1)
+        nothing = _log_student(self.y.square().sum(1, keepdim=True), count)  # the evidence of white noise
+        fit = (torch.logsumexp(log_evidence, 1, keepdim=True) - math.log(mean.shape[1]) - nothing) / (count + 1)
+        summary = [middle, 0.5 * spread.log(), fit.expand_as(middle), (count + 1).log().expand_as(middle)]
+        summary.append(torch.full_like(middle, math.log(dim)))
+        return ExpertPredictions(log_weight, mean, variance, torch.stack(summary, dim=-1))
+
+    def _lengthscales(self) -> tuple[Float[Tensor, "_"], ...]:
+        """All of them, as many at a time as there is room for."""
+        tasks, points = self.mask.shape
+        numbers = tasks * points * (points + TARGETS) * 2 * len(NOISES)
+        at_a_time = max(1, min(len(LENGTHSCALES), MOST_NUMBERS // max(numbers, 1)))
+        return (_on_device(LENGTHSCALES, self.x) * math.sqrt(self.x.shape[-1])).split(at_a_time)
+
+    def _factorise(self, lengthscales: Float[Tensor, "_"]) -> _Factors:
+        x, mask = self.x, self.mask
+        squared = (x[:, :, None] - x[:, None]).square().sum(-1)[:, None]
+        unseen = ~(mask[:, None] & mask[:, :, None])[:, None]
+        own_noise = torch.where(mask, ratio(self.level).square() + JITTER, 1.0)[
+            :, None
+        ]  # a masked place has variance 1
+        noises = _on_device(NOISES, x).square()
+        added = torch.diag_embed(own_noise + torch.where(mask[:, None], noises[:, None], 0.0))  # [B S C C]
         kernels = _kernels(squared, lengthscales[:, None, None]).masked_fill(unseen, 0.0)
-        half_log_det, size, mean, left = _regress(kernels, y, added)
-        log_evidence = -half_log_det + _log_student(size, count[..., None])
-        amplitude = (2 * RATE + size) / (2 * SHAPE + count[..., None])
-        variance = (left + noise[..., None]) * amplitude[..., None]
-        found.append([t.flatten(1, 2) for t in (log_evidence, mean, variance)])
-    log_evidence, mean, variance = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
-    log_weight = torch.log_softmax(log_evidence, dim=1)
-    weight = log_weight.exp()[..., None]
-    middle = (weight * mean).sum(1)
-    spread = (weight * (variance + (mean - middle[:, None]).square())).sum(1)
-    nothing = _log_student(y.square().sum(1, keepdim=True), count)  # what white noise would say
-    fit = (torch.logsumexp(log_evidence, 1, keepdim=True) - math.log(mean.shape[1]) - nothing) / (count + 1)
-    about = [middle, 0.5 * spread.log(), fit.expand_as(middle), (count + 1).log().expand_as(middle)]
-    about.append(torch.full_like(middle, math.log(dim)))
-    return Advice(log_weight, mean, variance, torch.stack(about, dim=-1))
+        root, _ = torch.linalg.cholesky_ex(kernels[:, :, None] + added[:, None])
+        values = self.y[:, None, None, :, None].expand(*root.shape[:3], -1, 1)
+        white = torch.linalg.solve_triangular(root, values, upper=False)
+        size = white.square().sum((-2, -1))
+        half_log_det = root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        return _Factors(root, white, _log_student(size, mask.sum(1)[:, None, None]) - half_log_det, size)
 
 
 def _kernels(squared: Float[Tensor, "B 1 N C"], lengthscales: Float[Tensor, "L 1 1"]) -> Float[Tensor, "B 2*L N C"]:
@@ -111,45 +158,26 @@ def _kernels(squared: Float[Tensor, "B 1 N C"], lengthscales: Float[Tensor, "L 1
     return torch.stack([smooth, (1 + root) * torch.exp(-root)], dim=2).flatten(1, 2)
 
 
-def _regress(
-    kernel: Float[Tensor, "B L N C"], y: Float[Tensor, "B C"], added: Float[Tensor, "B S C C"]
-) -> tuple[Float[Tensor, "B L S"], Float[Tensor, "B L S"], Float[Tensor, "B L S M"], Float[Tensor, "B L S M"]]:
-    """With K = kernel + noise of the context: log|K| / 2 and y' K^-1 y, and the targets' means and variances, noise apart."""
-    known = y.shape[1]
-    factor, _ = torch.linalg.cholesky_ex(kernel[:, :, None, :known] + added[:, None])
-    both = torch.cat([y[:, None, :, None].expand(-1, kernel.shape[1], -1, -1), kernel[:, :, known:].mT], dim=-1)
-    both = both[:, :, None].expand(-1, -1, added.shape[1], -1, -1)
-    values, weights = torch.linalg.solve_triangular(factor, both, upper=False).tensor_split([1], dim=-1)
-    left = (1 - weights.square().sum(-2)).clamp(min=JITTER)
-    half_log_det = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    return half_log_det, values.square().sum((-2, -1)), (weights * values).sum(-2), left
-
-
 def _log_student(size: Tensor, count: Tensor) -> Tensor:
-    """Log-evidence of so many values with this sum of squares, once whitened, but for what all processes share."""
+    """Log-evidence of so many values with this sum of squares, once whitened, up to what all experts share."""
     return -(SHAPE + count / 2) * torch.log(RATE + size / 2)
 
 
 def _on_device(values: tuple[float, ...], like: Tensor) -> Tensor:
-    """Made there, and not copied: a step of training that is captured as a CUDA graph allows no copies from the CPU."""
+    """Made on the device, and not copied: a training step that is captured as a CUDA graph allows no copies from the CPU."""
     return torch.cat([like.new_full((1,), value) for value in values])
 
 
-def _at_a_time(numbers: int) -> int:
-    """How many lengthscales there is room for at a time, where one kernel has so many numbers."""
-    return max(1, min(len(LENGTHSCALES), MOST_NUMBERS // max(numbers * 2 * len(NOISES), 1)))
-
-
-class Trust(nn.Module):
-    """How much of the way from a network's answer to the bank's an answer lies."""
+class Gate(nn.Module):
+    """How much of the way from the network's prediction to the experts' an output lies."""
 
     def __init__(self, features: int, width: int = 64) -> None:
         super().__init__()
-        self.read = PreciseLinear(features + 3 + ABOUT, width)
-        self.think = PreciseLinear(width, width)
-        self.tell = PreciseLinear(width, 1)
-        nn.init.zeros_(self.tell.weight)
-        nn.init.zeros_(self.tell.bias)
+        self.first = PreciseLinear(features + 3 + SUMMARY, width)
+        self.second = PreciseLinear(width, width)
+        self.last = PreciseLinear(width, 1)
+        nn.init.zeros_(self.last.weight)
+        nn.init.zeros_(self.last.bias)
 
     def forward(
         self,
@@ -157,13 +185,13 @@ class Trust(nn.Module):
         features: Float[Tensor, "R M W"],
         y_t: Float[Tensor, "R M 1"],
         level: Float[Tensor, "#R #M"],
-        advice: Advice,
+        experts: ExpertPredictions,
     ) -> Float[Tensor, "R M 1"]:
-        told = advice.v(y_t[..., 0].double(), level.double())[..., None].to(output)
-        draws = len(output) // len(advice.about)
-        about = advice.about.to(output).expand(draws, *advice.about.shape).flatten(0, 1)
+        predicted = experts.v(y_t[..., 0].double(), level.double())[..., None].to(output)
+        draws = len(output) // len(experts.summary)
+        summary = experts.summary.to(output).expand(draws, *experts.summary.shape).flatten(0, 1)
         at = (level / 4).to(output).expand(output.shape[:2])[..., None]
-        seen = torch.cat([features.to(output), output, told, at, about], dim=-1)
-        hidden = torch.nn.functional.gelu(self.read(seen))
-        hidden = torch.nn.functional.gelu(self.think(hidden))
-        return output + self.tell(hidden).to(output) * (told - output)
+        hidden = torch.cat([features.to(output), output, predicted, at, summary], dim=-1)
+        for layer in (self.first, self.second):
+            hidden = torch.nn.functional.gelu(layer(hidden))
+        return output + self.last(hidden).to(output) * (predicted - output)

@@ -81,6 +81,11 @@ class ImageAttention(nn.Module):
     def translation_equivariant(self) -> bool:
         return False
 
+    @property
+    def encodes_context(self) -> bool:
+        """Context and targets are denoised together, in one call."""
+        return False
+
     def forward(
         self,
         x: Float[Tensor, "B N D"],

@@ -1,13 +1,34 @@
-"""Names of networks to networks, in one place."""
+"""Names of networks to networks, in one place, and the names that settings and weights had before."""
 
-from typing import Any
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from ndp.networks.bidimensional import BiDimensionalAttention
-from ndp.networks.image import ImageAttention
-from ndp.networks.joint import JointAttention
+if TYPE_CHECKING:
+    from torch import Tensor
 
 BIDIMENSIONAL, IMAGE, JOINT = "bidimensional", "image", "joint"
-_NETWORKS: dict[str, Any] = {BIDIMENSIONAL: BiDimensionalAttention, IMAGE: ImageAttention, JOINT: JointAttention}
+_NETWORKS = {
+    BIDIMENSIONAL: "ndp.networks.bidimensional:BiDimensionalAttention",
+    IMAGE: "ndp.networks.image:ImageAttention",
+    JOINT: "ndp.networks.joint:JointAttention",
+}
+# Names of the first release. Its configurations and weights are read under the names of today.
+_RENAMED_SETTINGS = {
+    "advised": "experts",
+    "tells_noise": "separates_noise",
+    "counts_neighbours": "local_density",
+    "counts_dims": "input_count",
+    "scouts": "anchor_points",
+}
+_RENAMED_WEIGHTS = (
+    (r"^trust\.read\.", "gate.first."),
+    (r"^trust\.think\.", "gate.second."),
+    (r"^trust\.tell\.", "gate.last."),
+    (r"^dims_code$", "input_count_code"),
+    (r"\.crowd\.", ".density."),
+)
 
 
 def make_network(*, kind: str = BIDIMENSIONAL, **options: Any) -> Any:
@@ -15,14 +36,36 @@ def make_network(*, kind: str = BIDIMENSIONAL, **options: Any) -> Any:
     if kind not in _NETWORKS:
         raise ValueError(f"there is no network named {kind!r}; there are: {', '.join(_NETWORKS)}")
     try:
-        return _NETWORKS[kind](**options)
+        return _class_of(kind)(**current_settings(options))
     except TypeError as error:
         raise ValueError(f"the network {kind!r} does not take these settings: {error}") from None
 
 
 def describe_network(network: object) -> dict[str, Any]:
-    """What `make_network` makes this network again from."""
-    for kind, made in _NETWORKS.items():
-        if isinstance(network, made):
-            return {"kind": kind, **network.config}
+    """The settings from which `make_network` makes this network again."""
+    for kind, home in _NETWORKS.items():
+        if type(network).__name__ == home.partition(":")[2]:
+            return {"kind": kind, **getattr(network, "config")}  # noqa: B009
     raise ValueError(f"a model made of a {type(network).__name__} has no weights to save")
+
+
+def current_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The same settings under the names of today."""
+    return {_RENAMED_SETTINGS.get(name, name): value for name, value in settings.items()}
+
+
+def current_weights(weights: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
+    """The same weights under the names of today."""
+    return {current_weight_name(name): tensor for name, tensor in weights.items()}
+
+
+def current_weight_name(name: str) -> str:
+    """The name of today of a weight."""
+    for before, now in _RENAMED_WEIGHTS:
+        name = re.sub(before, now, name)
+    return name
+
+
+def _class_of(kind: str) -> Any:
+    module, _, name = _NETWORKS[kind].partition(":")
+    return getattr(import_module(module), name)

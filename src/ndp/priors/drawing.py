@@ -9,9 +9,18 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ndp.core.randomness import fresh_generator
-from ndp.core.typing import Array
+from ndp.core.typing import Array, Prior, Process
 
 Draw = Callable[[Tensor, torch.Generator], Tensor]
+
+
+def draw_observations(
+    prior: Prior, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None
+) -> Array:
+    """Draws of a prior as they would be observed: a process that separates its noise draws values of the function otherwise."""
+    if isinstance(prior, Process):
+        return prior.sample(x, num_samples, observation_noise=True, generator=generator)
+    return prior.sample(x, num_samples, generator=generator)
 
 
 def draw_tensor(draw: Draw, x: Array, num_samples: int | None, generator: torch.Generator | None) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor
 from ndp.core.typing import Prior
 from ndp.diffusion.levels import alpha, ratio, sigma
 from ndp.gp.exact import GP
+from ndp.priors.drawing import draw_observations
 from ndp.priors.hierarchical import HierarchicalGP
 from ndp.priors.standardised import Standardised
 from ndp.priors.step import Step
@@ -24,7 +25,7 @@ from ndp.priors.step import Step
 class Seen:
     """What there is to see of the tasks of a batch: noisy values, each at a level of its own.
 
-    Points that are not in `mask` were not seen. `alone`: a target sees the context, which comes first, and its own noisy value,
+    Points that are not in `mask` were not seen. `independent`: a target sees the context, which comes first, and its own noisy value,
     and no other target's.
     """
 
@@ -33,7 +34,7 @@ class Seen:
     level: Float[Tensor, "B N"]
     mask: Bool[Tensor, "B N"]
     num_context: int
-    alone: bool
+    independent: bool
 
     @property
     def of_context(self) -> Bool[Tensor, "N"]:
@@ -59,10 +60,10 @@ def draw_with_law(prior: Prior, x: Float[Tensor, "B N D"], generator: torch.Gene
         case HierarchicalGP():
             prior = prior.draw_gp(x, generator)
             law = GPLaw(prior)
-        case Standardised(prior=Step() as step, scaling=scaling):
-            before, after = scaling.to_model_y(x.new_tensor([[[0.0]], [[1.0]]])).flatten().tolist()
+        case Standardised(prior=Step() as step, units=units):
+            before, after = units.on(x.device).to_model_y(x.new_tensor([[[0.0]], [[1.0]]])).flatten().tolist()
             law = StepLaw(step.low, step.high, before, after)
-    return prior.sample(x, generator=generator), law  # type: ignore[return-value]  # a tensor is answered with a tensor
+    return draw_observations(prior, x, generator=generator), law  # type: ignore[return-value]  # a tensor is answered with a tensor
 
 
 @final
@@ -92,7 +93,7 @@ class StepLaw:
         rise, middle = left * (self.after - self.before), left * (self.after + self.before) / 2
         evidence = (rise / noise.square() * (seen.y_t[..., 0] - middle)).clamp(-1e4, 1e4) * seen.mask
         place, order = seen.x[..., 0].clamp(self.low, self.high).sort(dim=1)
-        shared = torch.where(seen.of_context, evidence, 0.0) if seen.alone else evidence
+        shared = torch.where(seen.of_context, evidence, 0.0) if seen.independent else evidence
         # Points cut the range into gaps; a step in a gap leaves all points from there on after it.
         after = shared.gather(1, order).flip(1).cumsum(1).flip(1)
         log_likelihood = torch.cat([after, torch.zeros_like(after[:, :1])], dim=1)
@@ -100,7 +101,7 @@ class StepLaw:
         gaps = torch.cat([ends[:, :1], place, ends[:, 1:]], dim=1).diff(dim=1)
         weights = (gaps.log() + log_likelihood).softmax(dim=1)
         risen = torch.empty_like(evidence).scatter_(1, order, weights.cumsum(1)[:, :-1].clamp(0, 1))
-        if seen.alone:
+        if seen.independent:
             risen = torch.sigmoid(risen.logit() + evidence)
         return (self.before + (self.after - self.before) * risen)[..., None]
 
@@ -122,7 +123,7 @@ class GaussianTargets:
         a, s = (part(seen.level[:, targets]) for part in (alpha, sigma))
         a = a * seen.mask[:, targets]  # what is not seen has nothing left of the function
         surprise = seen.y_t[:, targets, 0] - a * self.mean
-        if seen.alone:
+        if seen.independent:
             variance = self.std.square()
             expected = self.mean + a * variance / (a.square() * variance + s.square()) * surprise
         else:

@@ -27,7 +27,7 @@ from ndp.core.io.tables import (
     read_number,
     readable,
 )
-from ndp.core.units import Scaling
+from ndp.core.units import FixedUnits
 from ndp.priors.tasks import Batch
 
 FEW_TASKS = 50
@@ -94,7 +94,7 @@ def split(functions: Functions, validation_share: float = 0.1, seed: int = 0) ->
     return _taken(functions, order[count:].sort().values), _taken(functions, order[:count].sort().values)
 
 
-def scaling_of(functions: Functions) -> Scaling:
+def units_of(functions: Functions) -> FixedUnits:
     """Brings every input dimension to [-2, 2] and every output to mean 0 and standard deviation 1, over all rows.
 
     A column that holds one value only is shifted to 0 and not stretched.
@@ -105,7 +105,7 @@ def scaling_of(functions: Functions) -> Scaling:
     y_shift = torch.where(varies, y.mean(0), y[0])
     y_scale = torch.where(varies, y.std(0, correction=0), 1.0)
     x_scale = (high - low) / 4
-    return Scaling(
+    return FixedUnits(
         x_shift=tuple(((low + high) / 2).tolist()),
         x_scale=tuple(torch.where(x_scale > 0, x_scale, 1.0).tolist()),
         y_shift=tuple(y_shift.tolist()),
@@ -113,10 +113,11 @@ def scaling_of(functions: Functions) -> Scaling:
     )
 
 
-def scaled(functions: Functions, scaling: Scaling) -> Functions:
+def scaled(functions: Functions, units: FixedUnits) -> Functions:
     """The same functions in model units."""
     padding = ~functions.mask[..., None]
-    x, y = scaling.to_model_x(functions.x), scaling.to_model_y(functions.y)
+    maps = units.on(functions.x.device)
+    x, y = maps.to_model_x(functions.x), maps.to_model_y(functions.y)
     return replace(functions, x=x.masked_fill(padding, 0.0), y=y.masked_fill(padding, 0.0))
 
 

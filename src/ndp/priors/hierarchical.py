@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ndp.core.typing import Array
 from ndp.gp.exact import GP
-from ndp.priors.drawing import draw_tensor
+from ndp.priors.drawing import draw_observations, draw_tensor
 
 DrawKernel = Callable[[int, int, torch.Generator], gpytorch.kernels.Kernel]
 
@@ -32,7 +32,7 @@ class HierarchicalGP:
 
     def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
         def one(x: Tensor, generator: torch.Generator) -> Tensor:
-            return torch.as_tensor(self.draw_gp(x, generator).sample(x, generator=generator))
+            return torch.as_tensor(draw_observations(self.draw_gp(x, generator), x, generator=generator))
 
         return draw_tensor(one, x, num_samples, generator)
 

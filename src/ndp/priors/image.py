@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import grid_sample
 
 from ndp.core.io.images import Part, read_image_set
-from ndp.core.units import Scaling
+from ndp.core.units import FixedUnits
 from ndp.priors.tasks import Batch
 
 EDGE = 2.0
@@ -73,13 +73,13 @@ def read_training_set(name: str, data_dir: str) -> tuple[UInt8[Tensor, "T H W P"
     return pictures[:-kept], pictures[-kept:]
 
 
-def scaling_of_images(pictures: UInt8[Tensor, "T H W P"]) -> Scaling:
+def units_of_images(pictures: UInt8[Tensor, "T H W P"]) -> FixedUnits:
     """Values from 0 to 1 to mean 0 in every colour and variance 1 over all: one scale, for noise is one number a point."""
     values = pictures.float() / 255
     mean = values.mean((0, 1, 2))
     scale = max((values - mean).square().mean().sqrt().item(), 1e-3)
     channels = pictures.shape[-1]
-    return Scaling((0.0, 0.0), (1.0, 1.0), tuple(mean.tolist()), (scale,) * channels)
+    return FixedUnits((0.0, 0.0), (1.0, 1.0), tuple(mean.tolist()), (scale,) * channels)
 
 
 def pixel_grid(height: int, width: int) -> Float[Tensor, "N 2"]:
@@ -98,7 +98,7 @@ class ImageSource:
     """
 
     pictures: UInt8[Tensor, "T H W P"]
-    scaling: Scaling
+    units: FixedUnits
     mirrored: bool = False
     points: int | None = None
     _copies: dict[torch.device, Tensor] = field(init=False, repr=False, compare=False, default_factory=dict)
@@ -118,7 +118,7 @@ class ImageSource:
         else:
             x = _windows(tasks, self.points, generator)
             values = interpolate(pictures, x)
-        y = self.scaling.to_model_y(values)
+        y = self.units.on(values.device).to_model_y(values)
         everywhere = torch.ones(x.shape[:2], dtype=torch.bool, device=device)
         return Batch(x, y, everywhere, 0, everywhere, draw_known(x, generator))
 
@@ -126,17 +126,17 @@ class ImageSource:
 def training_sources(name: str, data_dir: str, *, varied: bool) -> list[ImageSource]:
     """Three turns of whole pictures, and where they are `varied` a fourth of a quarter as many places anywhere."""
     pictures, _ = read_training_set(name, data_dir)
-    scaling, mirrored = scaling_of_images(pictures), IMAGE_SETS[name].mirrored
-    whole = ImageSource(pictures, scaling, mirrored)
+    units, mirrored = units_of_images(pictures), IMAGE_SETS[name].mirrored
+    whole = ImageSource(pictures, units, mirrored)
     if not varied:
         return [whole]
-    return [whole, whole, whole, ImageSource(pictures, scaling, mirrored, points=IMAGE_SETS[name].size ** 2 // 4)]
+    return [whole, whole, whole, ImageSource(pictures, units, mirrored, points=IMAGE_SETS[name].size ** 2 // 4)]
 
 
 def validation_source(name: str, data_dir: str) -> ImageSource:
     """Whole pictures that are not trained on."""
     trained_on, held_out = read_training_set(name, data_dir)
-    return ImageSource(held_out, scaling_of_images(trained_on))
+    return ImageSource(held_out, units_of_images(trained_on))
 
 
 def interpolate(pictures: UInt8[Tensor, "B H W P"], x: Float[Tensor, "B N 2"]) -> Float[Tensor, "B N P"]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ndp.core.typing import Array, Prior
-from ndp.priors.drawing import draw_tensor
+from ndp.priors.drawing import draw_observations, draw_tensor
 
 
 @final
@@ -29,7 +29,9 @@ class Mixture:
             weights = torch.tensor(self.weights or (1.0,) * len(self.priors), device=generator.device)
             choice = torch.multinomial(weights, x.shape[0], replacement=True, generator=generator).to(x.device)
             # Every prior draws for every task and one draw is kept: no shape depends on what was chosen.
-            drawn = torch.stack([torch.as_tensor(prior.sample(x, generator=generator)) for prior in self.priors])
+            drawn = torch.stack(
+                [torch.as_tensor(draw_observations(prior, x, generator=generator)) for prior in self.priors]
+            )
             return drawn[choice, torch.arange(x.shape[0], device=x.device)]
 
         return draw_tensor(one, x, num_samples, generator)

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 
 from ndp.core.typing import Prior
-from ndp.core.units import ScaledByContext, Scaling
+from ndp.core.units import ContextUnits, FixedUnits
 from ndp.diffusion.objective import LEVEL_LAW
-from ndp.models.registry import (
+from ndp.gp.named import (
     LOG_STD_OF_LENGTHSCALE,
     MARGINAL_NOISE,
     MEDIAN_LENGTHSCALE,
@@ -44,12 +44,12 @@ class PriorSpec:
     asked_alone: bool = False  # whether training has tasks whose targets are each asked for by itself, too
     level_law: tuple[float, float] = LEVEL_LAW  # which noise levels are learned most (`draw_levels`)
     network: dict[str, Any] = field(default_factory=dict)
-    scaling: Scaling | ScaledByContext | None = None
+    units: FixedUnits | ContextUnits | None = None
 
     @property
     def domain(self) -> str:
         """Where its inputs lie, in words."""
-        if isinstance(self.scaling, ScaledByContext):
+        if isinstance(self.units, ContextUnits):
             return "x and y in units of the context"
         return f"x in [{self.low:g}, {self.high:g}]"
 
@@ -90,7 +90,7 @@ PRIORS = {
         asked_alone=True,
         level_law=(0.3, 1.4),  # where a step lies is decided while there is a lot of noise
         network={"inputs": "fourier", "blocks": 6},
-        scaling=Scaling((0.0,), (1.0,), (0.5,), (0.5,)),
+        units=FixedUnits((0.0,), (1.0,), (0.5,), (0.5,)),
     ),
     "bo-fixed": PriorSpec("GP, Matern-5/2, lengthscale 0.5, noise 0.01, for optimisation", **_OPTIMISATION),
     "bo-marginal": PriorSpec(
@@ -111,8 +111,8 @@ PRIORS = {
         "functions of many kinds with unknown noise, 0 to 256 observations",
         noise_floor=0.0,
         asked_alone=True,
-        network={"tells_noise": True, "width": 128, "blocks": 6},
-        scaling=ScaledByContext(),
+        network={"separates_noise": True, "width": 128, "blocks": 6},
+        units=ContextUnits(),
     ),
     "mixture": PriorSpec(
         "SE and Matern-5/2 GPs and sawtooth waves, noise 0.05",

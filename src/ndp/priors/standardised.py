@@ -6,7 +6,8 @@ from typing import final
 import torch
 
 from ndp.core.typing import Array, Prior
-from ndp.core.units import Scaling
+from ndp.core.units import FixedUnits
+from ndp.priors.drawing import draw_observations
 
 
 @final
@@ -15,7 +16,8 @@ class Standardised:
     """A prior in model units."""
 
     prior: Prior
-    scaling: Scaling
+    units: FixedUnits
 
     def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
-        return self.scaling.to_model_y(torch.as_tensor(self.prior.sample(x, num_samples, generator=generator)))
+        values = torch.as_tensor(draw_observations(self.prior, x, num_samples, generator=generator))
+        return self.units.on(values.device).to_model_y(values)

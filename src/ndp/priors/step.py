@@ -12,12 +12,16 @@ from ndp.core.arrays import (
     Context,
     Form,
     check_num_samples,
+    empty_context,
+    form_of_inputs,
     read_context,
+    read_inputs,
     read_inputs_for,
     read_probabilities,
-    read_values,
+    read_target_values,
 )
 from ndp.core.randomness import fresh_generator
+from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
 from ndp.priors.drawing import draw_tensor
 
@@ -30,7 +34,21 @@ class Step:
     low: float = -1.0
     high: float = 1.0
 
-    def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
+    def sample(
+        self,
+        x: Array,
+        num_samples: int | None = None,
+        *,
+        joint: bool = True,
+        observation_noise: bool | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Array:
+        """Draws of the prior at `x`. There is no noise: observations are values of the function."""
+        if not joint:
+            inputs = read_inputs(x, input_dims=None, device=x.device if isinstance(x, Tensor) else torch.device("cpu"))
+            prior = StepPosterior(self, empty_context(inputs, 1), form_of_inputs(x, 1))
+            return prior.sample(x, num_samples, joint=False, generator=generator)
+
         def one(x: Tensor, generator: torch.Generator) -> Tensor:
             u = torch.rand(x.shape[0], 1, 1, generator=generator, dtype=x.dtype, device=generator.device).to(x.device)
             return (x[..., :1] > self.low + (self.high - self.low) * u).to(x.dtype)
@@ -49,7 +67,7 @@ class Step:
 
 
 @final
-class StepPosterior:
+class StepPosterior(HasMoments):
     """A step given values on either side of it. `bracket` holds the ends of the interval [B] that the jump lies in."""
 
     def __init__(self, prior: Step, context: Context, form: Form) -> None:
@@ -66,34 +84,54 @@ class StepPosterior:
         if bool((self.bracket[0] >= self.bracket[1]).any()):
             raise ValueError("no step from 0 to 1 goes through these values")
 
-    def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
-        """Steps at `x`: [S B M 1]."""
+    def sample(
+        self,
+        x: Array,
+        num_samples: int | None = None,
+        *,
+        joint: bool = True,
+        observation_noise: bool | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Array:
+        """Steps at `x`, [S B M 1]; with `joint=False` every value is of a step of its own."""
         place = read_inputs_for(self._context, x)[..., :1]
-        low, high = self.bracket
+        low, high = (end[:, None, None] for end in self.bracket)
         generator = generator or fresh_generator()
-        shape = (check_num_samples(num_samples), len(low))
+        shape = (check_num_samples(num_samples), len(low), 1 if joint else place.shape[1], 1)
         share = torch.rand(shape, generator=generator, dtype=torch.float64, device=generator.device).to(place)
-        jump = low + (high - low) * share
-        draws = (place > jump[..., None, None]).to(place)
+        draws = (place > low + (high - low) * share).to(place)
         return self._form.give(draws if num_samples is not None else draws[0])
 
-    def moments(self, x: Array) -> Moments:
+    def moments(self, x: Array, *, joint: bool = True, observation_noise: bool | None = None) -> Moments:
         """Exact mean, the probability of a 1, and standard deviation."""
         one = self.probability_of_one(x)
         return Moments(self._form.give(one), self._form.give((one * (1 - one)).sqrt()))
 
-    def quantiles(self, x: Array, probabilities: Sequence[float]) -> Array:
+    def quantiles(
+        self, x: Array, probabilities: Sequence[float], *, joint: bool = True, observation_noise: bool | None = None
+    ) -> Array:
         """0 up to the probability of a 0, 1 above it: [Q B M 1]."""
         one = self.probability_of_one(x)
         asked = read_probabilities(probabilities, one)[:, None, None, None]
         return self._form.give((asked > 1 - one).to(one))
 
-    def log_prob(self, x: Array, y: Array) -> Array:
-        """Logarithm of the probability of these zeros and ones, [B]: a mass and not a density, for steps have none."""
-        inputs = read_inputs_for(self._context, x)
-        values = read_values(y, "y", inputs, num_outputs=1, batched=self._form.batched)
+    def summary(
+        self, x: Array, probabilities: Sequence[float], *, joint: bool = True, observation_noise: bool | None = None
+    ) -> tuple[Moments, Array]:
+        """Moments and quantiles."""
+        return self.moments(x), self.quantiles(x, probabilities)
+
+    def log_prob(self, x: Array, y: Array, *, joint: bool = True, observation_noise: bool | None = None) -> Array:
+        """Logarithm of the probability of these zeros and ones: a mass and not a density, for steps have none.
+
+        [B] of all together, or with `joint=False` [B M 1] of each by itself.
+        """
+        inputs, values = read_target_values(self._context, self._form, x, y)
         low, high = self.bracket
         one = values[..., 0] > 0.5
+        if not joint:
+            probability = self.probability_of_one(x)
+            return self._form.give(torch.where(one[..., None], probability, 1 - probability).log())
         last_zero = torch.where(one, low[:, None], inputs[..., 0]).amax(1)
         first_one = torch.where(one, inputs[..., 0], high[:, None]).amin(1)
         left = torch.minimum(first_one, high) - torch.maximum(last_zero, low)

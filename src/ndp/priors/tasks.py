@@ -27,7 +27,9 @@ class Batch:
     num_context: int
     real: Bool[Tensor, "B N"]  # where there is a function value at all, in use or not
     known: Bool[Tensor, "B N"] | None = None
-    alone: bool = False  # whether every target is a question of its own, which sees the context and no other target
+    independent: bool = (
+        False  # whether every target is a question of its own, which sees the context and no other target
+    )
     of_function: Bool[Tensor, "B"] | None = None  # whose targets are the function's values; others' are observations
     law: Law | None = None  # what all of the tasks were drawn from, where expectations under it are known
 
@@ -45,7 +47,7 @@ class Batch:
         """The expected values of the targets, given all values with noise, and what the tasks were drawn from."""
         if self.law is None:
             raise ValueError("the expectations of these functions are not known")
-        return self.law(Seen(self.x, y_t, level, self.mask, self.num_context, self.alone))
+        return self.law(Seen(self.x, y_t, level, self.mask, self.num_context, self.independent))
 
     def rows(self, rows: slice) -> "Batch":
         """Some of the tasks."""
@@ -66,7 +68,7 @@ class Batch:
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         x, y, mask, real = (change(t) for t in (self.x, self.y, self.mask, self.real))
         known, of_function = (None if t is None else change(t) for t in (self.known, self.of_function))
-        return Batch(x, y, mask, self.num_context, real, known, self.alone, of_function)
+        return Batch(x, y, mask, self.num_context, real, known, self.independent, of_function)
 
     def without_context(self) -> "Batch":
         """The same functions with all of their points as targets."""
@@ -108,7 +110,7 @@ class Synthetic:
     least_context: int = 0
     least_targets: int | None = None
     clustered: float = 0.0
-    alone: bool = False
+    independent: bool = False
 
     def draw(self, tasks: int, *, generator: torch.Generator) -> Batch:
         device = generator.device
@@ -126,7 +128,7 @@ class Synthetic:
         mask = fill(tasks, self.least_context, self.most_context, generator)
         least = self.targets if self.least_targets is None else self.least_targets
         mask = torch.cat([mask, fill_by_ratio(tasks, least, self.targets, generator)], dim=1)
-        return Batch(x, y, mask, self.most_context, torch.ones_like(mask), alone=self.alone, law=law)
+        return Batch(x, y, mask, self.most_context, torch.ones_like(mask), independent=self.independent, law=law)
 
 
 @final

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from ndp.core.units import centre_and_spread, turns
+from ndp.core.units import centre_and_spread, orientation
 from ndp.diffusion.levels import CLEAN
 from ndp.priors.expectations import Seen, given_context
 from ndp.priors.inputs import draw_inputs, push_outwards
@@ -40,14 +40,14 @@ SURE = 4.0  # standard deviations within which a value is taken to be
 class Universal:
     """Tasks with so many observations; half of them ask for values of the function, half for new observations.
 
-    Their targets, from a sixteenth of `targets` to all, are asked for together or, `alone`, each by itself.
+    Their targets, from a sixteenth of `targets` to all, are asked for together or, `independent`, each by itself.
     """
 
     dim: int
     most_context: int = 256
     targets: int = 128
     least_context: int = 0
-    alone: bool = False
+    independent: bool = False
 
     def draw(self, tasks: int, *, generator: torch.Generator) -> Batch:
         points = self.most_context + self.targets
@@ -61,21 +61,23 @@ class Universal:
         known = torch.arange(points, device=x.device) < self.most_context
         observed = known | ~of_function[:, None]
         values = torch.where(observed, y, f)[..., None]
-        least_targets = self.targets if self.alone else max(self.targets // 16, 1)
+        least_targets = self.targets if self.independent else max(self.targets // 16, 1)
         asked = fill_by_ratio(tasks, least_targets, self.targets, generator)
         mask = torch.cat([self._context(tasks, generator), asked], dim=1)
         centre, spread = units_of_context(values, mask & known)
         x_centre, x_spread = units_of_context(x, mask & known)
         values, x = (values - centre) / spread, (x - x_centre) / x_spread
-        x_turn, turn = turns(x, values, mask & known)
-        values, x, spread = turn * values, x_turn * x, turn * spread
+        x_sign, sign = orientation(x, values, mask & known)
+        values, x, spread = sign * values, x_sign * x, sign * spread
         possible = mask & (known | (x.abs() < FARTHEST_INPUT).all(-1))
         mask = possible & (known | (values[..., 0].abs() < FARTHEST_VALUE))
         x, values = (t.masked_fill(~mask[..., None], 0.0) for t in (x, values))
         law = UniversalLaw(
             values, functions, torch.where(observed, noise, 0.0), centre[..., 0], spread[..., 0], possible
         )
-        return Batch(x, values, mask, self.most_context, mask, alone=self.alone, of_function=of_function, law=law)
+        return Batch(
+            x, values, mask, self.most_context, mask, independent=self.independent, of_function=of_function, law=law
+        )
 
     def _context(self, tasks: int, generator: torch.Generator) -> Bool[Tensor, "B C"]:
         """From least to most: even on a log scale in half of the tasks, for few observations are the harder to judge."""
@@ -113,7 +115,7 @@ class UniversalLaw:
         targets = given_context(mean, covariance / self.spread.square()[..., None], seen)
         expected = targets.expectation(seen)
         near = targets.mean.abs() + SURE * targets.std < FARTHEST_VALUE
-        if not seen.alone:
+        if not seen.independent:
             near = (near | ~self.possible[:, seen.num_context :]).all(1, keepdim=True).expand_as(near)
         known = torch.nn.functional.pad(near & self.functions.gaussian[:, None], (seen.num_context, 0))[..., None]
         return torch.where(known & (expected.abs() < FARTHEST_VALUE), expected, self.values)
@@ -169,7 +171,7 @@ def draw_functions(x: Float[Tensor, "B N D"], plain: Bool[Tensor, "B 1"], genera
 
 
 def units_of_context(values: Float[Tensor, "B N D"], context: Bool[Tensor, "B N"]) -> tuple[Tensor, Tensor]:
-    """Centre and size [B 1 D] of the units that `ScaledByContext` gives; where it has nothing to go by, the prior's own."""
+    """Centre and size [B 1 D] of the units that `ContextUnits` gives; where it has nothing to go by, the prior's own."""
     centre, spread = centre_and_spread(values, context)
     return centre, torch.where(spread > 0, spread, 1.0)
 

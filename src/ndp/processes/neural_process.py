@@ -1,6 +1,6 @@
 """A neural process as a Process: condition, sample, moments, quantiles, log_prob, and the loss that it is trained with."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -17,14 +17,17 @@ from ndp.core.arrays import (
     read_context,
     read_inputs,
     read_inputs_for,
+    read_observation_noise,
     read_probabilities,
-    read_values,
+    read_target_values,
 )
 from ndp.core.randomness import fresh_generator
+from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
+from ndp.diffusion.objective import Objective, StepInputs
+from ndp.gp.exact import GP
 from ndp.priors.tasks import Batch, Source
 from ndp.processes.architectures import Kind, WithoutWaiting, construct, decisions, on_device, package
-from ndp.training.update import StepInputs
 
 LATENT_DRAWS = 512  # latent variables that a likelihood or a moment is averaged over
 ELBO_DRAWS = 5
@@ -54,6 +57,24 @@ class NeuralProcess:
         self.about = about or {}
         self._decisions = decisions()
 
+    def config(self) -> dict[str, Any]:
+        """The description from which `from_config` makes this model again, without `about`."""
+        network = {"kind": str(self.kind), "dim": self.dim, "options": self.options}
+        return {"network": network, "input_dims": self.input_dims}
+
+    @staticmethod
+    def from_config(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> "NeuralProcess":
+        """The model of a description and its weights."""
+        process = NeuralProcess(**config["network"], about=config["about"])
+        process.network.load_state_dict(weights)
+        process.network.requires_grad_(False)
+        return process
+
+    @staticmethod
+    def architecture(config: Mapping[str, Any]) -> str:
+        """The kind of model of a description, in words."""
+        return Kind(config["network"]["kind"]).words
+
     @property
     def device(self) -> torch.device:
         return next(self.network.parameters()).device
@@ -67,11 +88,19 @@ class NeuralProcess:
         self.network.to(device)
         return self
 
-    def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
-        """Functions from the prior at `x`: [S B N P]."""
+    def sample(
+        self,
+        x: Array,
+        num_samples: int | None = None,
+        *,
+        joint: bool = True,
+        observation_noise: bool | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Array:
+        """Draws of the prior at `x`: [S B N P]."""
         inputs = read_inputs(x, input_dims=self.input_dims, device=self.device)
         prior = NeuralProcessPosterior(self, empty_context(inputs, 1), form_of_inputs(x, 1))
-        return prior.sample(x, num_samples, generator=generator)
+        return prior.sample(x, num_samples, joint=joint, observation_noise=observation_noise, generator=generator)
 
     def condition(
         self, x: Array, y: Array, *, noise: Array | float | None = None, mask: Array | None = None
@@ -82,10 +111,13 @@ class NeuralProcess:
             raise ValueError("a neural process takes observations as they are: it cannot be told their noise")
         return NeuralProcessPosterior(self, context, form)
 
-    def loss(self, network: nn.Module, inputs: StepInputs, generator: torch.Generator) -> Float[Tensor, "B"]:
+    def loss(
+        self, network: nn.Module, inputs: StepInputs, generator: torch.Generator, objective: Objective | None = None
+    ) -> Float[Tensor, "B"]:
         """Minus the log-likelihood of the targets a point, or minus its bound where there is a latent variable.
 
-        It never waits for the device, but for a convolutional kind, whose grid depends on where the inputs lie.
+        It never waits for the device, but for a convolutional kind, whose grid depends on where the inputs lie. There is
+        nothing to choose in the `objective`.
         """
         nps = package()
         known = inputs.num_context
@@ -98,42 +130,84 @@ class NeuralProcess:
             _, gain = (nps.elbo if self.kind.latent else nps.loglik)(generator, network, *parts, **options)
         return -gain
 
+    def validation(
+        self, sources: Sequence[Source], device: torch.device, objective: Objective, exact: GP | None = None
+    ) -> "HeldOutLikelihood":
+        """A score of networks on held-out tasks: minus their log-likelihood."""
+        return HeldOutLikelihood.of(self, sources[0], device)
+
 
 @final
-class NeuralProcessPosterior:
-    """A neural process given a context."""
+class NeuralProcessPosterior(HasMoments):
+    """A neural process given a context. It has one kind of values: observations."""
 
     def __init__(self, process: NeuralProcess, context: Context, form: Form) -> None:
         self._process = process
         self._context = context
         self._form = form
 
-    def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
-        """Draws at `x`: [S B M P], coherent so far as the network models it."""
+    def sample(
+        self,
+        x: Array,
+        num_samples: int | None = None,
+        *,
+        joint: bool = True,
+        observation_noise: bool | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Array:
+        """Draws at `x`, [S B M P]: joint so far as the network models it or, `joint=False`, every value by itself."""
+        _check_noise(observation_noise)
         count = check_num_samples(num_samples)
         inputs = read_inputs_for(self._context, x)
-        drawn = self._predict(inputs, count, self._state(generator))[2]
+        if joint:
+            drawn = self._predict(inputs, count, self._state(generator))[2]
+        else:
+            each = self._one_task_a_target(inputs)
+            drawn = each._predict(inputs.flatten(0, 1)[:, None], count, self._state(generator))[2]
+            drawn = drawn.reshape(count, *inputs.shape[:2], 1)
         return self._form.give(drawn if num_samples is not None else drawn[0])
 
-    def moments(self, x: Array) -> Moments:
+    def moments(self, x: Array, *, joint: bool = True, observation_noise: bool | None = None) -> Moments:
         """Mean and standard deviation: in closed form, or over latent variables that are the same at every call."""
+        _check_noise(observation_noise)
         mean, std, _ = self._predict(read_inputs_for(self._context, x), self._members(), self._state(_fixed()))
         return Moments(self._form.give(mean), self._form.give(std))
 
-    def quantiles(self, x: Array, probabilities: Sequence[float]) -> Array:
-        """Quantiles at every point, [Q B M P]: of a normal law, or of draws where there is a latent variable."""
+    def quantiles(
+        self, x: Array, probabilities: Sequence[float], *, joint: bool = True, observation_noise: bool | None = None
+    ) -> Array:
+        """Quantiles at every point, [Q B M P]: of a normal distribution, or of draws where there is a latent variable."""
+        return self.summary(x, probabilities, joint=joint, observation_noise=observation_noise)[1]
+
+    def summary(
+        self, x: Array, probabilities: Sequence[float], *, joint: bool = True, observation_noise: bool | None = None
+    ) -> tuple[Moments, Array]:
+        """Moments and quantiles."""
+        _check_noise(observation_noise)
         inputs = read_inputs_for(self._context, x)
         levels = read_probabilities(probabilities, inputs)
         mean, std, drawn = self._predict(inputs, self._members(), self._state(_fixed()))
         if self._process.kind.latent:
-            return self._form.give(torch.quantile(drawn, levels, dim=0))
-        return self._form.give(mean + torch.special.ndtri(levels)[:, None, None, None] * std)
+            quantiles = torch.quantile(drawn, levels, dim=0)
+        else:
+            quantiles = mean + torch.special.ndtri(levels)[:, None, None, None] * std
+        return Moments(self._form.give(mean), self._form.give(std)), self._form.give(quantiles)
+
+    def log_prob(self, x: Array, y: Array, *, joint: bool = True, observation_noise: bool | None = None) -> Array:
+        """Log-density of `y` at `x` in nats, averaged over latent variables where there are any.
+
+        [B] of all values together, or with `joint=False` [B M P] of each by itself.
+        """
+        _check_noise(observation_noise)
+        inputs, values = read_target_values(self._context, self._form, x, y)
+        if joint:
+            return self._form.give_per_task(self._log_prob(inputs, values))
+        each = self._one_task_a_target(inputs)
+        log_p = each._log_prob(inputs.flatten(0, 1)[:, None], values.flatten(0, 1)[:, None])
+        return self._form.give(log_p.reshape(values.shape))
 
     @torch.no_grad()
-    def log_prob(self, x: Array, y: Array) -> Array:
-        """Joint log-density of `y` at `x` in nats, [B]; averaged over latent variables where there are any."""
-        inputs = read_inputs_for(self._context, x)
-        values = read_values(y, "y", inputs, num_outputs=1, batched=self._form.batched)
+    def _log_prob(self, inputs: Float[Tensor, "B M D"], values: Float[Tensor, "B M 1"]) -> Float[Tensor, "B"]:
         result = inputs.new_zeros(len(inputs))
         state = self._state(_fixed())
         for rows, known_x, known_y in self._groups():
@@ -141,7 +215,12 @@ class NeuralProcessPosterior:
             with on_device(inputs.device):
                 _, log_p = package().loglik(state, self._process.network, *given, num_samples=self._members())
             result[rows] = log_p.to(result)
-        return self._form.give_per_task(result)
+        return result
+
+    def _one_task_a_target(self, inputs: Float[Tensor, "B M D"]) -> "NeuralProcessPosterior":
+        context, points = self._context, inputs.shape[1]
+        repeated = (t.repeat_interleave(points, dim=0) for t in (context.x, context.y, context.noise, context.mask))
+        return NeuralProcessPosterior(self._process, Context(*repeated), self._form)
 
     @torch.no_grad()
     def _predict(
@@ -209,6 +288,10 @@ class HeldOutLikelihood:
 def _step_inputs(batch: Batch) -> StepInputs:
     x, y = batch.x.float(), batch.y.float()
     return StepInputs(x, y, torch.zeros_like(x[..., 0]), torch.zeros_like(y), batch.mask, batch.num_context)
+
+
+def _check_noise(observation_noise: bool | None) -> None:
+    read_observation_noise(observation_noise, separates_noise=False)
 
 
 def _fixed() -> torch.Generator:

@@ -48,7 +48,9 @@ class TrainingInputs:
         if not recipe.use_context:
             batch = batch.without_context()
         x, y, num_context = batch.x, batch.y, batch.num_context
-        if self._schedule is None and batch.alone and recipe.model != JOINT_MODEL:  # each target at a level of its own
+        if (
+            self._schedule is None and batch.independent and recipe.model != JOINT_MODEL
+        ):  # each target at a level of its own
             asked = x.shape[1] - num_context
             level = draw_levels(asked * len(x), groups=len(x), generator=generator, law=recipe.level_law)
             level = level.unflatten(0, (-1, asked))
@@ -71,7 +73,7 @@ class TrainingInputs:
             level = values[2].double()
             y_t = alpha(level)[..., None] * y + sigma(level)[..., None] * eps
             answer = batch.expected(y_t, level).float()
-        every = StepInputs(*values, batch.mask_if_needed, num_context, batch.alone, batch.of_function, answer)
+        every = StepInputs(*values, batch.mask_if_needed, num_context, batch.independent, batch.of_function, answer)
         return [every.map(itemgetter(slice(start, start + recipe.batch))) for start in range(0, len(x), recipe.batch)]
 
 

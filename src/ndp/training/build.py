@@ -7,13 +7,14 @@ import torch
 from torch import nn
 
 from ndp.core.typing import Prior
-from ndp.core.units import ScaledByContext, Scaling
+from ndp.core.units import ContextUnits, FixedUnits
 from ndp.gp.exact import GP
-from ndp.models.registry import exact_process, load
+from ndp.gp.named import exact_process
+from ndp.models.registry import load
 from ndp.networks.bidimensional import ContextAttention
 from ndp.networks.registry import IMAGE, JOINT, make_network
-from ndp.priors.functions import Functions, TableSource, read_functions, scaled, scaling_of, split
-from ndp.priors.image import read_training_set, scaling_of_images, training_sources, validation_source
+from ndp.priors.functions import Functions, TableSource, read_functions, scaled, units_of, split
+from ndp.priors.image import read_training_set, units_of_images, training_sources, validation_source
 from ndp.priors.registry import (
     PRIORS,
     UNIVERSAL,
@@ -47,7 +48,7 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
         return list(training_sources(recipe.prior, recipe.data_dir, varied=recipe.use_context))
     if recipe.data:
         functions, _ = functions_of(recipe)
-        return [TableSource(scaled(functions, scaling_of(functions)))]
+        return [TableSource(scaled(functions, units_of(functions)))]
     if recipe.prior == UNIVERSAL:
         return _universal_sources(recipe)
     spec = PRIORS[recipe.prior]
@@ -64,7 +65,7 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
         return [EqualContext(synthetic)]
     return [
         Synthetic(
-            Standardised(prior, spec.scaling) if isinstance(spec.scaling, Scaling) else prior,
+            Standardised(prior, spec.units) if isinstance(spec.units, FixedUnits) else prior,
             dim=dim,
             low=spec.low,
             high=spec.high,
@@ -72,15 +73,15 @@ def make_sources(recipe: Recipe, device: torch.device) -> list[Source]:
             least_targets=least,
             most_context=places[dim],
             clustered=spec.clustered,
-            alone=alone,
+            independent=independent,
         )
         for dim in recipe.dims
-        for least, targets, alone in (
+        for least, targets, independent in (
             (
                 (None, usual, False),
                 (1, FEW_TARGETS, False),
                 (FEW_TARGETS, max(spec.most_targets // dim, usual), False),
-                *(((None, usual, True),) if _asks_alone(recipe) else ()),
+                *(((None, usual, True),) if _has_independent_targets(recipe) else ()),
             )
             if recipe.use_context
             else ((None, usual, False),)  # as in the paper
@@ -93,10 +94,10 @@ def _universal_sources(recipe: Recipe) -> list[Source]:
     most_context, targets = recipe.most_context or UNIVERSAL_CONTEXT, recipe.targets or UNIVERSAL_TARGETS
     few = most_context // 4
     return [
-        Universal(dim, most, asked, least, alone)
+        Universal(dim, most, asked, least, independent)
         for dim in recipe.dims
         for least, most, asked in ((0, few, max(targets // 2, 1)), (few + 1, most_context, targets))
-        for alone in _ways_to_ask(recipe)
+        for independent in _ways_to_ask(recipe)
     ]
 
 
@@ -104,12 +105,12 @@ def _ways_to_ask(recipe: Recipe) -> tuple[bool, ...]:
     """Together and alone; advice is about values that are asked for alone."""
     if recipe.trust_only:
         return (True,)
-    return (False, True) if _asks_alone(recipe) else (False,)
+    return (False, True) if _has_independent_targets(recipe) else (False,)
 
 
-def _asks_alone(recipe: Recipe) -> bool:
+def _has_independent_targets(recipe: Recipe) -> bool:
     """Whether there are tasks of targets alone, which a context that reads from the targets does not allow."""
-    return PRIORS[recipe.prior].asked_alone and recipe.network.get("context") != ContextAttention.FULL
+    return PRIORS[recipe.prior].independent_targets and recipe.network.get("context") != ContextAttention.FULL
 
 
 def _joint_sources(recipe: Recipe, spec: PriorSpec, prior: Prior) -> list[Source]:
@@ -128,12 +129,14 @@ def _joint_sources(recipe: Recipe, spec: PriorSpec, prior: Prior) -> list[Source
             spec.high,
             recipe.targets or spec.targets,
             most_context=recipe.most_context or spec.context_per_dim * dim,
-            least_targets=None if alone else 1,
-            clustered=0.0 if alone else spec.clustered,  # alone an input may be anywhere: it is not told by its company
-            alone=alone,
+            least_targets=None if independent else 1,
+            clustered=0.0
+            if independent
+            else spec.clustered,  # alone an input may be anywhere: it is not told by its company
+            independent=independent,
         )
         for dim in recipe.dims
-        for alone in (True, False)
+        for independent in (True, False)
     ]
 
 
@@ -150,7 +153,7 @@ def make_validation(
         return HeldOutLikelihood.of(model, sources[0], device)
     if recipe.data:
         trained_on, held_out = functions_of(recipe)
-        sources = [TableSource(scaled(held_out, scaling_of(trained_on)))]
+        sources = [TableSource(scaled(held_out, units_of(trained_on)))]
     if recipe.of_images:
         sources = [validation_source(recipe.prior, recipe.data_dir)]
     return Validation.of(
@@ -199,17 +202,17 @@ def make_ndp(recipe: Recipe) -> NDP:
     options: dict[str, Any] = {}
     if recipe.data:
         functions, _ = functions_of(recipe)
-        scaling: Scaling | ScaledByContext | None = scaling_of(functions)
+        units: FixedUnits | ContextUnits | None = units_of(functions)
         dims: tuple[int, ...] = (functions.x.shape[-1],)
         num_outputs, noise_floor = functions.y.shape[-1], 0.0
         options = {"inputs": "fourier"}  # of somebody's own functions we do not know that they are stationary
     elif recipe.of_images:
-        scaling = scaling_of_images(read_training_set(recipe.prior, recipe.data_dir)[0])
-        dims, num_outputs, noise_floor = (2,), len(scaling.y_scale), 0.0
+        units = units_of_images(read_training_set(recipe.prior, recipe.data_dir)[0])
+        dims, num_outputs, noise_floor = (2,), len(units.y_scale), 0.0
         options = {"kind": IMAGE}
     else:
         spec = PRIORS[recipe.prior]
-        scaling, dims, num_outputs, noise_floor = spec.scaling, tuple(sorted(set(recipe.dims))), 1, spec.noise_floor
+        units, dims, num_outputs, noise_floor = spec.units, tuple(sorted(set(recipe.dims))), 1, spec.noise_floor
         if recipe.prior == UNIVERSAL:  # what lies between the numbers that it is trained at is its too
             dims = tuple(range(min(dims), max(dims) + 1))
         if recipe.trust_only:  # as before, however many inputs trust is learned at
@@ -225,7 +228,7 @@ def make_ndp(recipe: Recipe) -> NDP:
         num_outputs=num_outputs,
         input_dims=dims,
         trained_ratios=trained_ratios(recipe),
-        scaling=scaling,
+        units=units,
     )
 
 

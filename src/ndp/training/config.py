@@ -174,8 +174,8 @@ class Recipe:
         if self.data or self.of_images:
             raise ValueError("a joint model is trained on a prior, not on a table of functions or on images")
         spec = PRIORS[self.prior]
-        if (spec.low, spec.high) != (-1.0, 1.0) or spec.scaling is not None:
-            fitting = ", ".join(n for n, s in PRIORS.items() if (s.low, s.high) == (-1.0, 1.0) and s.scaling is None)
+        if (spec.low, spec.high) != (-1.0, 1.0) or spec.units is not None:
+            fitting = ", ".join(n for n, s in PRIORS.items() if (s.low, s.high) == (-1.0, 1.0) and s.units is None)
             raise ValueError(f"a joint model is for functions on [-1, 1]; {self.prior} is not of them: {fitting}")
         if not 0 <= self.together <= 1:
             raise ValueError(f"together is a share, from 0 to 1, not {self.together}")

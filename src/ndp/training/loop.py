@@ -218,7 +218,7 @@ def _denoising_loss(network: Any, recipe: Recipe, inputs: StepInputs, generator:
         inputs.eps,
         mask=inputs.mask,
         of_function=inputs.of_function,
-        alone=inputs.alone,
+        independent=inputs.independent,
         answer=inputs.answer,
         num_context=inputs.num_context,
         prediction=recipe.prediction,
@@ -232,7 +232,7 @@ def _joint_loss(network: Any, recipe: Recipe, inputs: StepInputs, generator: tor
         *inputs.tensors()[:4],
         mask=inputs.mask,
         num_context=inputs.num_context,
-        alone=inputs.alone,
+        independent=inputs.independent,
         prediction=recipe.prediction,
         error=recipe.error,
     )

@@ -16,7 +16,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from ndp.core.io.files import whole_file
+from ndp.core.io.files import atomic_write
 from ndp.training.config import Recipe
 
 
@@ -45,7 +45,7 @@ class RunFolder:
                 raise ValueError(f"{path} is not the folder of a run, and is not overwritten")
             for name in ("recipe.json", "state.safetensors", "log.csv", "model.safetensors", "config.json"):
                 (path / name).unlink(missing_ok=True)
-        with whole_file(path / "recipe.json") as temporary:
+        with atomic_write(path / "recipe.json") as temporary:
             temporary.write_text(json.dumps(recipe.as_dict(), indent=1) + "\n")
         return RunFolder(path)
 
@@ -83,7 +83,7 @@ class RunFolder:
         """Replace the last state, whole or not at all."""
         tensors = {name: tensor.detach().contiguous().cpu() for name, tensor in state.tensors.items()}
         about = {"step": str(state.step), "seconds": repr(state.seconds)}
-        with whole_file(self.path / "state.safetensors") as temporary:
+        with atomic_write(self.path / "state.safetensors") as temporary:
             safetensors.torch.save_file(tensors, temporary, metadata=about)
 
     def log(
@@ -105,5 +105,5 @@ class RunFolder:
             return
         rows = list(csv.reader(path.read_text().splitlines()))
         kept = rows[:1] + [row for row in rows[1:] if int(row[0]) <= step]
-        with whole_file(path) as temporary, temporary.open("w", newline="") as file:
+        with atomic_write(path) as temporary, temporary.open("w", newline="") as file:
             csv.writer(file).writerows(kept)

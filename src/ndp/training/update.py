@@ -19,7 +19,7 @@ class StepInputs:
     eps: Float[Tensor, "B N E"]  # alike
     mask: Bool[Tensor, "B N"] | None  # none: all points are real
     num_context: int
-    alone: bool = False
+    independent: bool = False
     of_function: Bool[Tensor, "B"] | None = None  # for networks that tell functions from observations
     answer: Float[Tensor, "B N P"] | None = None  # the values to learn, where they are not `y0`
 
@@ -32,7 +32,7 @@ class StepInputs:
         mask, of_function, answer = (
             None if t is None else change(t) for t in (self.mask, self.of_function, self.answer)
         )
-        return StepInputs(x, y0, level, eps, mask, self.num_context, self.alone, of_function, answer)
+        return StepInputs(x, y0, level, eps, mask, self.num_context, self.independent, of_function, answer)
 
 
 GRADIENT_SCALE = 2.0**14  # where gradients pass through 16 bits; a power of two, so that it rounds nothing
@@ -78,7 +78,7 @@ class Update:
         self._generator.manual_seed(step)
         if not self._on_graph:
             return self._run(inputs)
-        key = inputs.x.shape, inputs.num_context, inputs.alone
+        key = inputs.x.shape, inputs.num_context, inputs.independent
         if key not in self._graphs:
             self._graphs[key] = self._capture(inputs)
             self._generator.manual_seed(step)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ndp.core.io.files import WriteError, whole_file
+from ndp.core.io.files import WriteError, atomic_write
 
 
 def names_in(folder: Path) -> list[str]:
@@ -20,7 +20,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path, existing: bool) -> None
         path.write_text("old")
 
     def fail_half_way() -> None:
-        with whole_file(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text("half")
             raise RuntimeError("out of power")
 
@@ -33,7 +33,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path, existing: bool) -> None
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("old and longer")
-    with whole_file(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text("new")
         assert temporary.parent == path.parent  # or it could not be moved in one piece
         assert temporary.suffix == ".txt"
@@ -46,7 +46,7 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
 def test_a_file_has_the_permissions_of_any_other(tmp_path: Path, umask: int, mode: int) -> None:
     before = os.umask(umask)
     try:
-        with whole_file(tmp_path / "notes.txt") as temporary:
+        with atomic_write(tmp_path / "notes.txt") as temporary:
             temporary.write_text("new")
     finally:
         os.umask(before)
@@ -54,7 +54,7 @@ def test_a_file_has_the_permissions_of_any_other(tmp_path: Path, umask: int, mod
 
 
 def write_something(path: Path) -> None:
-    with whole_file(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text("something")
 
 

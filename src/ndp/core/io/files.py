@@ -12,7 +12,7 @@ class WriteError(ValueError):
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """A temporary path that becomes `path` only when everything was written."""
     if path.exists() and not path.is_file():
         raise WriteError(f"cannot write {path}: it is {'a folder' if path.is_dir() else 'not a regular file'}")

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from ndp.core.io.files import whole_file
+from ndp.core.io.files import atomic_write
 
 
 class TableError(ValueError):
@@ -52,7 +52,7 @@ def write_draws(path: Path, x: np.ndarray, mean: np.ndarray, std: np.ndarray, dr
     """One row an input: its coordinates, mean, standard deviation, and a column for every draw."""
     header = [*input_columns(x.shape[1]), "mean", "std", *(f"draw{i + 1}" for i in range(len(draws)))]
     values = np.column_stack([mean, std, draws.T])
-    with whole_file(path) as temporary, temporary.open("w", newline="") as file:
+    with atomic_write(path) as temporary, temporary.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(header)
         for point, row in zip(x, values, strict=True):  # inputs as they were: a time stamp has more than nine digits

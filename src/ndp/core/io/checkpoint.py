@@ -1,0 +1,165 @@
+"""A model on disk or on the hub: a folder with `model.safetensors` and `config.json`. No pickle is ever read or written.
+
+A configuration is a description of the model, as the model itself gives it, and the digest of its weights. What the description
+means is the model's business (`NDP.from_config`, `NeuralProcess.from_config`).
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import safetensors.torch
+import torch
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from ndp.core.io.files import atomic_write
+from ndp.core.version import __version__
+
+SCHEMA = 1
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
+
+Model = TypeVar("Model")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A configuration, and the bytes of the weights that it was written for."""
+
+    config: dict[str, Any]
+    weights: bytes
+    path: Path
+
+    @property
+    def process(self) -> str:
+        """The name of the kind of model."""
+        return self.config.get("process", "ndp")
+
+    def build(self, from_config: Callable[[Mapping[str, Any], Mapping[str, Tensor]], Model]) -> Model:
+        """The model that `from_config` makes of the description and the weights. Global random numbers are not touched."""
+        try:
+            with torch.random.fork_rng(devices=[]):  # new networks draw random weights, which the checkpoint replaces
+                return from_config(self.config, safetensors.torch.load(self.weights))
+        except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(f"the model of {self.path} does not fit its configuration: {error}") from error
+
+
+def write_checkpoint(
+    folder: Path,
+    process: str,
+    description: Mapping[str, Any],
+    network: object,
+    about: Mapping[str, Any],
+    *,
+    half: bool = False,
+) -> None:
+    """Weights first, then the configuration with their digest: a half-written model is never a readable one.
+
+    `half` stores weights in 16 bits; a model loaded from them computes in 32.
+    """
+    if not isinstance(network, nn.Module):
+        raise ValueError(f"a model made of a {type(network).__name__} has no weights to save")
+    tensors = {name: tensor.detach().contiguous().cpu() for name, tensor in network.state_dict().items()}
+    if half:
+        tensors = {name: _halved(name, tensor) for name, tensor in tensors.items()}
+    weights = safetensors.torch.save(tensors)
+    config = {
+        "schema": SCHEMA,
+        "library": f"ndp {__version__}",
+        "process": process,
+        **description,
+        **({"stored_as": "float16"} if half else {}),
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
+        "about": dict(about),
+    }
+    with atomic_write(folder / WEIGHTS) as temporary:
+        temporary.write_bytes(weights)
+    _write_config(folder, config)
+
+
+def read_checkpoint(model_id: str | Path, **options: Any) -> Checkpoint:
+    """The checkpoint of a folder or of a repository on the hub; `options` are the hub's."""
+    if Path(model_id).is_dir():
+        config_path, weights_path = Path(model_id) / CONFIG, Path(model_id) / WEIGHTS
+    else:
+        config_path, weights_path = _download(str(model_id), options)
+    config = _parse_config(config_path)
+    if not weights_path.exists():
+        raise ValueError(f"there is no {weights_path}")
+    weights = weights_path.read_bytes()
+    if hashlib.sha256(weights).hexdigest() != config.get("weights_sha256"):
+        raise ValueError(
+            f"{weights_path} is damaged or was changed: it is not the file that its configuration was written for"
+        )
+    return Checkpoint(config, weights, weights_path)
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The description of a model, without its weights."""
+    return _parse_config(folder / CONFIG)
+
+
+def record_scores(folder: Path, evaluations: list[dict[str, Any]]) -> None:
+    """Write evaluations into a model's configuration, in place of older ones of the same cell."""
+    config = read_config(folder)
+    kept = {_cell(one): one for one in (*config["about"].get("scores", {}).get("evaluations", []), *evaluations)}
+    config["about"].setdefault("scores", {})["evaluations"] = [kept[cell] for cell in sorted(kept)]
+    _write_config(folder, config)
+
+
+def _cell(evaluation: dict[str, Any]) -> tuple[int, int]:
+    return evaluation["dim"], evaluation["steps"]
+
+
+def _write_config(folder: Path, config: dict[str, Any]) -> None:
+    with atomic_write(folder / CONFIG) as temporary:
+        temporary.write_text(json.dumps(config, indent=1) + "\n")
+
+
+def _halved(name: str, weight: Tensor) -> Tensor:
+    if not weight.is_floating_point():
+        return weight
+    if bool((weight.abs() > torch.finfo(torch.float16).max).any()):
+        raise ValueError(f"{name} holds numbers too large for half precision; save this model in full")
+    return weight.half()
+
+
+def _download(model_id: str, options: Mapping[str, Any]) -> tuple[Path, Path]:
+    """The two files of a repository on the hub."""
+    wanted: Any = {
+        name: options[name] for name in ("revision", "cache_dir", "token", "local_files_only") if name in options
+    }
+    try:
+        config = Path(hf_hub_download(model_id, CONFIG, **wanted))
+        return config, Path(hf_hub_download(model_id, WEIGHTS, **wanted))
+    except LocalEntryNotFoundError as error:
+        raise ValueError(
+            f"{model_id} is not on this machine and the hub cannot be reached; check the connection, or download the "
+            "folder elsewhere and load it by its path"
+        ) from error
+    except HFValidationError as error:
+        raise ValueError(f"{model_id!r} is neither a model's name, nor a folder, nor a hub id: {error}") from error
+    except HfHubHTTPError as error:
+        raise ValueError(f"the hub has no model {model_id}, or does not show it to you: {error}") from error
+
+
+def _parse_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ValueError(f"{path.parent} holds no model: there is no {path.name}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    schema = config.get("schema") if isinstance(config, dict) else None
+    if not isinstance(schema, int):
+        raise ValueError(f"{path} is not the configuration of a model of this library")
+    if schema > SCHEMA:
+        raise ValueError(
+            f"{path} was written by a newer version of ndp (schema {schema}, this one reads {SCHEMA}); update ndp"
+        )
+    return config

@@ -1,0 +1,79 @@
+"""The distribution of one function value by itself: moments, quantiles and densities without random numbers.
+
+A draw of one value is an increasing function of its noise `z`. So its quantile of probability p is the draw of `z = ndtri(p)`,
+and its moments are integrals over `z`. Every target is denoised by itself given the context, all of them in one call, and in
+few calls (`ndp.diffusion.marginal_solver`). An answer does not depend on what else is asked for.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ndp.core.typing import Denoiser
+from ndp.diffusion import likelihood
+from ndp.diffusion.marginal_solver import solve_values, value_levels
+from ndp.processes.conditioning import Diffusion
+
+# Inputs to the denoiser of their values, each by itself.
+MakeDenoiser: TypeAlias = Callable[[Float[Tensor, "B M D"]], Denoiser]
+
+AT_ONCE = 256  # targets, which bounds the memory of a call
+# Targets are filled up to a multiple of this. Products of matrices treat what is left over of their blocks in another order,
+# and an answer would differ in its last digits with how many others were asked for.
+BLOCK = 16
+
+
+@torch.no_grad()
+def summary(
+    denoiser: MakeDenoiser,
+    diffusion: Diffusion,
+    inputs: Float[Tensor, "B M D"],
+    probabilities: Float[Tensor, "Q"],
+    sign: Float[Tensor, "B"],
+    steps: int,
+) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M 1"], Float[Tensor, "Q B M 1"]]:
+    """Mean, standard deviation and quantiles in model units; `sign` is -1 where the user's values fall with the model's."""
+    _check_outputs(diffusion)
+    noise = torch.special.ndtri(probabilities.clamp(1e-6, 1 - 1e-6))[:, None] * sign
+    levels = value_levels(steps, diffusion.trained_ratios, diffusion.dtype).to(inputs.device)
+    pieces = []
+    for piece in _in_blocks(inputs):
+        solved = solve_values(denoiser(piece), noise, piece.to(diffusion.dtype), levels)
+        mean, variance = solved.moments()
+        pieces.append(torch.cat([mean[None], variance.sqrt()[None], solved.asked]))
+    values = torch.cat(pieces, dim=2)[:, :, : inputs.shape[1]]
+    return values[0], values[1], values[2:]
+
+
+@torch.no_grad()
+def log_prob(
+    denoiser: MakeDenoiser,
+    diffusion: Diffusion,
+    inputs: Float[Tensor, "B M D"],
+    values: Float[Tensor, "B M 1"],
+    steps: int,
+) -> Float[Tensor, "B M 1"]:
+    """Log-density of every value by itself in nats, in model units."""
+    _check_outputs(diffusion)
+    levels = likelihood.default_levels(1, steps, finest=max(0.006, diffusion.trained_ratios[0]))
+    pieces = [
+        likelihood.log_prob_of_each(denoiser(at), piece.to(diffusion.dtype), levels)
+        for at, piece in zip(_in_blocks(inputs), _in_blocks(values), strict=True)
+    ]
+    return torch.cat(pieces, dim=1)[:, : inputs.shape[1]].double()
+
+
+def _check_outputs(diffusion: Diffusion) -> None:
+    if diffusion.num_outputs != 1:
+        raise ValueError(
+            f"joint=False needs values of one number, and this model has {diffusion.num_outputs} outputs; use joint=True"
+        )
+
+
+def _in_blocks(targets: Float[Tensor, "B M _"]) -> tuple[Tensor, ...]:
+    """Targets in pieces of whole blocks; the last target fills up its block."""
+    missing = -targets.shape[1] % BLOCK if targets.shape[1] else 0
+    return torch.cat([targets, targets[:, -1:].expand(-1, missing, -1)], dim=1).split(AT_ONCE, dim=1)
