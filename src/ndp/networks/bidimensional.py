@@ -4,7 +4,6 @@ Equivariant to the order of points, invariant to the order of input dimensions, 
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from ndp.networks.attention import Memory, PointAttention
-from ndp.networks.blocks import BiDimensionalBlocks
+from ndp.networks.blocks import BiDimensionalBlocks, Layout
 from ndp.networks.embedding import (
     WIDTHS,
     LevelEmbedding,
@@ -206,27 +205,11 @@ class BiDimensionalAttention(nn.Module):
         marked = None
         if of_function is not None:
             marked = of_function[:, None] & (torch.arange(x.shape[1], device=x.device) >= num_context)
-        rotation = self._rotation(x)
         experts = None
         if independent and self.gate is not None:
-            known = slice(num_context)
-            seen = torch.ones_like(level, dtype=torch.bool) if mask is None else mask
-            if of_function is None:
-                of_function = torch.zeros(len(x), dtype=torch.bool, device=x.device)
-            given = ExpertPosterior.given(x[:, known], y_t[:, known, 0], level[:, known], seen[:, known])
-            experts = given.predict(x[:, num_context:], of_function)
-        return self._run(
-            x,
-            y_t,
-            level,
-            mask,
-            density,
-            rotation,
-            separate=separate,
-            independent=independent,
-            marked=marked,
-            experts=experts,
-        )[0]
+            experts = _experts(x, y_t[..., 0], level, mask, num_context, of_function)
+        layout = Layout(self._rotation(x), density, mask, separate=separate, independent=independent)
+        return self._run(x, y_t, level, layout, marked=marked, experts=experts)[0]
 
     def encode_context(
         self,
@@ -239,7 +222,7 @@ class BiDimensionalAttention(nn.Module):
         x, y_t, level = without_masked(mask, x, y_t, level)
         known = x.shape[1]
         density = self._density(x, mask, known, separate=known)
-        memories = self._run(x, y_t, level, mask, density, self._rotation(x), separate=known)[1]
+        memories = self._run(x, y_t, level, Layout(self._rotation(x), density, mask, separate=known))[1]
         return ContextEncoding(x, y_t, level, mask, memories)
 
     def encode_targets(
@@ -274,47 +257,30 @@ class BiDimensionalAttention(nn.Module):
             if mask is not None:
                 known = mask.expand(draws, *mask.shape).flatten(0, 1)
                 mask = torch.cat([known, torch.ones_like(x[..., 0], dtype=torch.bool)], dim=1)
-        return self._run(
-            x,
-            y_t,
-            level[None, None],
-            mask,
-            targets.density,
-            targets.rotation,
-            memories=memories,
-            independent=targets.independent,
-            marked=torch.ones_like(x[:1, :1, 0], dtype=torch.bool) if targets.of_function else None,
-            experts=targets.experts,
-        )[0]
+        layout = Layout(targets.rotation, targets.density, mask, memories=memories, independent=targets.independent)
+        marked = torch.ones_like(x[:1, :1, 0], dtype=torch.bool) if targets.of_function else None
+        return self._run(x, y_t, level[None, None], layout, marked=marked, experts=targets.experts)[0]
 
     def _run(
         self,
         x: Float[Tensor, "R N D"],
         y_t: Float[Tensor, "R N P"],
         level: Float[Tensor, "#R #N"],
-        mask: Bool[Tensor, "_ K"] | None,
-        density: Float[Tensor, "B N W"] | None,
-        rotation: Rotation | None,
+        layout: Layout,
         *,
-        separate: int = 0,
-        memories: Sequence[Memory] | None = None,
-        independent: bool = False,
         marked: Bool[Tensor, "#R #N"] | None = None,
         experts: ExpertPredictions | None = None,
     ) -> tuple[Float[Tensor, "R N P"], tuple[Memory, ...]]:
+        """The output, and the keys and values of every block. `marked` points are values of the function."""
         s = gelu(self.embed(self._features(x, y_t)))
         if marked is not None:
             if self.function_code is None:
-                raise ValueError(
-                    "this network has one kind of targets: it does not separate functions from their noise"
-                )
+                raise ValueError("this network has one kind of values: it does not separate functions from their noise")
             s = s + (marked[..., None, None] * self.function_code).to(s.dtype)
         levels = self.embed_level(level)
         if self.input_count_code is not None:
             levels = levels + INPUT_COUNT_SCALE * math.log(x.shape[-1]) * self.input_count_code
-        total, left = self.blocks(
-            s, levels, density, rotation, mask, separate=separate, memories=memories, independent=independent
-        )
+        total, left = self.blocks(s, levels, layout)
         features = self.head(total.mean(dim=2))
         output = self.out(features)
         if experts is not None:  # for the targets, which are the last points
@@ -360,3 +326,20 @@ class BiDimensionalAttention(nn.Module):
             places = places.flatten(-2)[:, :, None]
         values = y_t[:, :, None, :].expand(-1, -1, places.shape[2], -1)
         return torch.cat([places, values], dim=-1)
+
+
+def _experts(
+    x: Float[Tensor, "B N D"],
+    y_t: Float[Tensor, "B N"],
+    level: Float[Tensor, "B N"],
+    mask: Bool[Tensor, "B N"] | None,
+    num_context: int,
+    of_function: Bool[Tensor, "B"] | None,
+) -> ExpertPredictions:
+    """What the experts predict at the targets, given the first `num_context` points."""
+    known = slice(num_context)
+    seen = torch.ones_like(level, dtype=torch.bool) if mask is None else mask
+    if of_function is None:
+        of_function = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+    given = ExpertPosterior.given(x[:, known], y_t[:, known], level[:, known], seen[:, known])
+    return given.predict(x[:, num_context:], of_function)

@@ -1,6 +1,7 @@
 """The bi-dimensional attention block, and the stack of them that all networks here are made of."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -8,6 +9,23 @@ from torch.nn.functional import gelu
 
 from ndp.networks.attention import AttentionOverDimensions, AttentionOverPoints, Memory, PointAttention
 from ndp.networks.embedding import Rotation
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the points of a call are, and which of them read from which.
+
+    `separate`, `memories` and `independent` are those of `AttentionOverPoints`; `memories` has one for each block. The first
+    half of the blocks has `early_mask`, if given, in place of `mask`: points that it leaves out read, and are not read yet.
+    """
+
+    rotation: Rotation | None
+    density: Float[Tensor, "B N W"] | None
+    mask: Bool[Tensor, "_ K"] | None
+    separate: int = 0
+    memories: Sequence[Memory] | None = None
+    independent: bool = False
+    early_mask: Bool[Tensor, "_ K"] | None = None
 
 
 class BiDimensionalBlocks(nn.ModuleList):
@@ -37,30 +55,19 @@ class BiDimensionalBlocks(nn.ModuleList):
         )
 
     def forward(
-        self,
-        s: Float[Tensor, "R N T H"],
-        level: Float[Tensor, "#R #N E"],
-        density: Float[Tensor, "B N W"] | None,
-        rotation: Rotation | None,
-        mask: Bool[Tensor, "_ K"] | None,
-        *,
-        separate: int = 0,
-        memories: Sequence[Memory] | None = None,
-        independent: bool = False,
-        early_mask: Bool[Tensor, "_ K"] | None = None,
+        self, s: Float[Tensor, "R N T H"], level: Float[Tensor, "#R #N E"], layout: Layout
     ) -> tuple[Float[Tensor, "R N D H"], tuple[Memory, ...]]:
-        """`level` is embedded; `separate`, `memories` and `independent` say who reads from whom (`AttentionOverPoints`).
-
-        The first half of the blocks has `early_mask`, if given, in place of `mask`: who is not in it listens, and is not
-        heard yet.
-        """
+        """What a head reads, and the keys and values of every block. `level` is embedded."""
         total = s.new_zeros(())
         left: list[Memory] = []
         for index, block in enumerate(self):
-            memory = None if memories is None else memories[index]
-            seen = early_mask if early_mask is not None and index < len(self) // 2 else mask
+            early = layout.early_mask is not None and index < len(self) // 2
             s, skip, own = block(
-                s, level, density, rotation, seen, separate=separate, memory=memory, independent=independent
+                s,
+                level,
+                layout,
+                mask=layout.early_mask if early else layout.mask,
+                memory=None if layout.memories is None else layout.memories[index],
             )
             total = total + skip
             left.append(own)
@@ -90,19 +97,22 @@ class BiDimensionalBlock(nn.Module):
         self,
         s: Float[Tensor, "R N T H"],
         level: Float[Tensor, "#R #N E"],
-        density: Float[Tensor, "B N W"] | None,
-        rotation: Rotation | None,
-        mask: Bool[Tensor, "_ K"] | None,
+        layout: Layout,
         *,
-        separate: int = 0,
-        memory: Memory | None = None,
-        independent: bool = False,
+        mask: Bool[Tensor, "_ K"] | None,
+        memory: Memory | None,
     ) -> tuple[Float[Tensor, "R N D H"], Float[Tensor, "R N D H"], Memory]:
         informed = s + self.level(level)[:, :, None, :]
-        if self.density is not None and density is not None:  # rows may be several draws of the same tasks
-            informed = (informed.unflatten(0, (-1, len(density))) + self.density(density)[:, :, None]).flatten(0, 1)
+        if self.density is not None and layout.density is not None:  # rows may be several draws of the same tasks
+            density = self.density(layout.density)[:, :, None]
+            informed = (informed.unflatten(0, (-1, len(density))) + density).flatten(0, 1)
         over_points, own = self.over_points(
-            informed, rotation, mask, separate=separate, memory=memory, independent=independent
+            informed,
+            layout.rotation,
+            mask,
+            separate=layout.separate,
+            memory=memory,
+            independent=layout.independent,
         )
         both = over_points if self.over_dimensions is None else self.over_dimensions(informed) + over_points
         residual, skip = gelu(both).chunk(2, dim=-1)

@@ -16,7 +16,7 @@ from torch.nn.functional import gelu
 
 from ndp.diffusion.levels import CLEAN, NOISE, alpha, sigma
 from ndp.networks.attention import Memory, PointAttention
-from ndp.networks.blocks import BiDimensionalBlocks
+from ndp.networks.blocks import BiDimensionalBlocks, Layout
 from ndp.networks.embedding import (
     WIDTHS,
     LevelEmbedding,
@@ -231,17 +231,9 @@ class JointAttention(nn.Module):
         rotation = Rotation(place[..., None, None] * self.frequencies) if self.rotary else None
         keys = place.shape[1] + (0 if memories is None else memories[0].key.shape[-2])
         level = self.embed_level(level_y) + self.embed_level_of_inputs(level_x)
-        total, left = self.blocks(
-            s,
-            level,
-            density,
-            rotation,
-            mask,
-            separate=separate,
-            memories=memories,
-            independent=independent,
-            early_mask=self._without_anchors(mask, place.shape[-1], rows=len(y_t), keys=keys),
-        )
+        early = self._without_anchors(mask, place.shape[-1], rows=len(y_t), keys=keys)
+        layout = Layout(rotation, density, mask, separate, memories, independent, early)
+        total, left = self.blocks(s, level, layout)
         out_x = self.out_of_inputs(self.head_of_inputs(total))[..., 0]
         return out_x, self.out(self.head(total.mean(dim=2))), left
 

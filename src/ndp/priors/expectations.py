@@ -25,8 +25,8 @@ from ndp.priors.step import Step
 class Seen:
     """What there is to see of the tasks of a batch: noisy values, each at a level of its own.
 
-    Points that are not in `mask` were not seen. `independent`: a target sees the context, which comes first, and its own noisy value,
-    and no other target's.
+    Points that are not in `mask` were not seen. `independent`: a target sees the context, which comes first, and its own noisy
+    value, and no other target's.
     """
 
     x: Float[Tensor, "B N D"]

@@ -31,7 +31,8 @@ from ndp.gp.exact import gaussian_log_prob
 class RefittedGP:
     """`SingleTaskGP` as it is, its hyperparameters fitted by `fit_gpytorch_mll` whenever it is conditioned.
 
-    Inputs are mapped from `domain` to the unit box, where its priors of hyperparameters belong. With nothing observed there is nothing to fit, and no prior to draw from.
+    Inputs are mapped from `domain` to the unit box, where its priors of hyperparameters belong. With nothing observed there is
+    nothing to fit, and no prior to draw from.
     """
 
     num_outputs = 1
