@@ -254,7 +254,9 @@ def test_targets_asked_for_alone_are_those_of_one_call_each(attention, inputs, m
     torch.testing.assert_close(together, torch.cat(one_by_one, dim=1))
     level = torch.cat([level[:, :known], noise_level.expand(2, 4)], dim=1)
     real = torch.cat([mask[:, :known], torch.ones_like(mask[:, known:])], dim=1) if masked else None
-    as_in_training = net(x, torch.cat([y[:, :known], draws[:2]], dim=1), level, real, num_context=known, independent=True)
+    as_in_training = net(
+        x, torch.cat([y[:, :known], draws[:2]], dim=1), level, real, num_context=known, independent=True
+    )
     torch.testing.assert_close(as_in_training[:, known:], together[:2])
 
 

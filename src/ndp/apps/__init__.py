@@ -1,0 +1,1 @@
+"""The command line, the playground, and what they share."""

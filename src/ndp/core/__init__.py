@@ -1,0 +1,1 @@
+"""What every layer uses: types, arrays, units, randomness, files."""

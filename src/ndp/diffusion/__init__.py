@@ -1,0 +1,1 @@
+"""The mathematics of diffusion: levels, objective, solvers, likelihood."""

@@ -1,0 +1,1 @@
+"""Where functions come from."""

@@ -1,0 +1,1 @@
+"""Processes that are conditioned, and their posteriors."""

@@ -1,0 +1,1 @@
+"""Files: tables, images, checkpoints."""
