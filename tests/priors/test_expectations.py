@@ -1,4 +1,4 @@
-"""Expected functions: against the oracle, against counting, and, of the universal prior, against what expectations obey."""
+"""Posterior means: against the oracle, against counting and, for the universal prior, against what posterior means obey."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from ndp.diffusion.levels import alpha, sigma
 from ndp.diffusion.objective import draw_levels, hold_context
 from ndp.diffusion.prediction import Prediction
 from ndp.gp.oracle import GPOracle
-from ndp.priors.expectations import GPLaw, Seen
+from ndp.priors.expectations import GPExpectation, Noised
 from ndp.priors.registry import PRIORS
 from ndp.priors.tasks import Batch
 from ndp.priors.universal import Universal
@@ -38,36 +38,36 @@ def a_batch(prior: str, tasks: int, kind: int, dim: int = 1) -> tuple[Batch, tor
 
 @pytest.mark.parametrize("kind", [0, 1])
 @pytest.mark.parametrize("prior", ["se", "matern32-marginal", "bo-marginal"])
-def test_of_a_gp_it_is_the_oracles(prior: str, kind: int) -> None:
+def test_the_posterior_mean_of_a_gp_is_that_of_the_oracle(prior: str, kind: int) -> None:
     batch, generator = a_batch(prior, 7, kind, dim=2)
     y_t, level = noised(batch, generator)
-    assert isinstance(batch.law, GPLaw)
-    output = GPOracle(batch.law.gp)(batch.x, y_t, level, batch.mask)
+    assert isinstance(batch.expectation, GPExpectation)
+    output = GPOracle(batch.expectation.gp)(batch.x, y_t, level, batch.mask)
     exact = Prediction.V.y0_hat(output, y_t, level)[:, batch.num_context :]
-    found = batch.expected(y_t, level)[:, batch.num_context :]
+    found = batch.posterior_mean(y_t, level)[:, batch.num_context :]
     asked = batch.mask[:, batch.num_context :]
     torch.testing.assert_close(found[asked], exact[asked], atol=1e-5, rtol=1e-5)
 
 
-def test_alone_a_target_hears_of_no_other() -> None:
+def test_independent_targets_do_not_see_each_other() -> None:
     batch, generator = a_batch("se", 5, 0)
     y_t, level = noised(batch, generator)
-    assert batch.law is not None
+    assert batch.expectation is not None
     known = batch.num_context
-    found = batch.law(Seen(batch.x, y_t, level, batch.mask, known, independent=True))
+    found = batch.expectation(Noised(batch.x, y_t, level, batch.mask, known, independent=True))
     for target in range(known, batch.x.shape[1]):
         seen = torch.cat([torch.arange(known), torch.tensor([target])])
         x, y, levels, mask = (t[:, seen] for t in (batch.x, y_t, level, batch.mask))
-        one = batch.law(Seen(x, y, levels, mask, known, independent=False))
+        one = batch.expectation(Noised(x, y, levels, mask, known, independent=False))
         torch.testing.assert_close(found[:, target], one[:, -1])
 
 
 @pytest.mark.parametrize("kind", [0, 1, 3])
-def test_of_steps_it_is_what_counting_gives(kind: int) -> None:
+def test_the_posterior_mean_of_steps_is_what_counting_gives(kind: int) -> None:
     batch, generator = a_batch("step", 6, kind)
     assert batch.independent == (kind == 3)
     y_t, level = noised(batch, generator)
-    found = batch.expected(y_t, level)[..., 0]
+    found = batch.posterior_mean(y_t, level)[..., 0]
     jump = torch.linspace(-1, 1, 200_001, dtype=torch.float64)
     for task in range(6):
         places, value, mask = batch.x[task, :, 0], y_t[task, :, 0], batch.mask[task]
@@ -82,16 +82,16 @@ def test_of_steps_it_is_what_counting_gives(kind: int) -> None:
                 assert abs(found[task, target] - exact) < 2e-3, (task, target)
 
 
-@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("independent", [False, True])
 @pytest.mark.parametrize("dim", [1, 5])
-def test_of_strangers_functions_it_leaves_nothing_to_foretell(dim: int, independent: bool) -> None:
-    """What is left of a value after its expectation has mean zero and goes with nothing that was seen."""
+def test_residuals_of_the_universal_posterior_mean_cannot_be_predicted(dim: int, independent: bool) -> None:
+    """Values minus their posterior mean have mean zero and are uncorrelated with everything that was seen."""
     generator = torch.Generator().manual_seed(dim)
     batch = Universal(dim, 12, 8, independent=independent).draw(6000, generator=generator)
     y_t, level = noised(batch, generator, noisy_share=0.1)
     targets = slice(batch.num_context, None)
     mask = batch.mask[:, targets]
-    expected = batch.expected(y_t, level)[:, targets, 0]
+    expected = batch.posterior_mean(y_t, level)[:, targets, 0]
     drawn, noisy, level = batch.y[:, targets, 0], y_t[:, targets, 0], level[:, targets]
     left = torch.where(mask, (drawn - expected) / sigma(level), 0.0)  # in units of what a network learns
     known = (left != 0).any(1)
@@ -104,36 +104,36 @@ def test_of_strangers_functions_it_leaves_nothing_to_foretell(dim: int, independ
     assert around_drawn > 0.4  # this much less scatters what is learned
 
 
-def test_training_learns_them_when_told_to() -> None:
+def test_training_regresses_on_the_posterior_mean_if_the_recipe_says_so() -> None:
     for prior in ("se", "step", "universal"):
         settings = {"prior": prior, "batch": 2, "most_context": 5, "targets": 4}
         drawn, expected = (
             TrainingInputs(make_sources(recipe, CPU), recipe, CPU, rank=0).chunk(0, 0)[0]
-            for recipe in (Recipe.from_dict(settings | {"expected": choice}) for choice in (False, True))
+            for recipe in (Recipe.from_dict(settings | {"posterior_mean": choice}) for choice in (False, True))
         )
         assert torch.equal(drawn.y0, expected.y0)
-        assert drawn.answer is None
-        assert expected.answer is not None
-        assert not torch.equal(expected.answer, expected.y0)
+        assert drawn.posterior_mean is None
+        assert expected.posterior_mean is not None
+        assert not torch.equal(expected.posterior_mean, expected.y0)
 
 
-def test_priors_without_known_expectations_say_so() -> None:
+def test_recipes_without_a_known_posterior_mean_are_refused() -> None:
     for settings, reason in (
-        ({"prior": "sawtooth"}, "of priors that know them: se, matern52"),
-        ({"prior": "mnist"}, "of priors that know them"),
-        ({"data": "curves.csv"}, "of priors that know them"),
+        ({"prior": "sawtooth"}, "whose posterior mean is known: se, matern52"),
+        ({"prior": "mnist"}, "whose posterior mean is known"),
+        ({"data": "curves.csv"}, "whose posterior mean is known"),
         ({"prior": "se", "error": "l1"}, "squared errors"),
         ({"prior": "minima", "model": "joint"}, "squared errors"),
     ):
         with pytest.raises(ValueError, match=reason):
-            Recipe.from_dict(settings | {"expected": True})
+            Recipe.from_dict(settings | {"posterior_mean": True})
 
 
 @pytest.mark.parametrize("prior", PRIORS)
-def test_the_table_of_priors_says_which_know_expectations(prior: str) -> None:
+def test_the_registry_of_priors_says_which_have_a_posterior_mean(prior: str) -> None:
     recipe = Recipe.from_dict({"prior": prior, "dims": (3,) if prior.startswith("bo") else (1,), "most_context": 3})
     batch = make_sources(recipe, CPU)[0].draw(2, generator=torch.Generator().manual_seed(0))
-    assert (batch.law is not None) == PRIORS[prior].knows_expectations
-    if batch.law is None:
+    assert (batch.expectation is not None) == PRIORS[prior].has_posterior_mean
+    if batch.expectation is None:
         with pytest.raises(ValueError, match="not known"):
-            batch.expected(batch.y, batch.x[..., 0])
+            batch.posterior_mean(batch.y, batch.x[..., 0])

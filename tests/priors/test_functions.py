@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from ndp.core.io.tables import TableError
-from ndp.priors.functions import Functions, TableSource, read_functions, scaled, units_of, split
+from ndp.priors.functions import Functions, TableSource, read_functions, scaled, split, units_of
 from ndp.priors.tasks import Source
 
 ELNINO = Path(__file__).parents[2] / "examples" / "elnino.csv"
@@ -390,7 +390,7 @@ def test_scaled_functions_fill_the_range_and_are_standardised() -> None:
     torch.testing.assert_close(x.amax(0), torch.full((2,), 2.0, dtype=torch.float64))
     torch.testing.assert_close(y.mean(0), torch.zeros(2, dtype=torch.float64))
     torch.testing.assert_close(y.square().mean(0), torch.ones(2, dtype=torch.float64))
-    torch.testing.assert_close(units.from_model_y(y), functions.y[functions.mask])
+    torch.testing.assert_close(units.on().from_model_y(y), functions.y[functions.mask])
     assert (model.x[~model.mask] == 0).all()
     assert (model.y[~model.mask] == 0).all()
     assert model.names == functions.names

@@ -15,13 +15,12 @@ from ndp.priors.image import (
     pixel_grid,
     read_training_set,
     units_of_images,
-    training_sources,
-    validation_source,
 )
 from ndp.priors.tasks import Source
 from ndp.training.batches import TrainingInputs
 from ndp.training.build import make_model, make_sources, make_validation
 from ndp.training.config import Recipe
+from ndp.training.data import read_data
 
 CPU = torch.device("cpu")
 PICTURES = torch.from_numpy(bars(40, size=8, channels=3))
@@ -58,11 +57,11 @@ def test_tasks_are_pictures_in_model_units_and_a_function_of_the_seed() -> None:
     assert batch.y.mean().abs() < 0.1
     assert batch.y.std().item() == pytest.approx(1, abs=0.1)
     originals = (PICTURES.flatten(1, 2) / 255)[None]
-    distance = (units.from_model_y(batch.y)[:, None] - originals).abs().amax((2, 3)).amin(1)
+    distance = (units.on().from_model_y(batch.y)[:, None] - originals).abs().amax((2, 3)).amin(1)
     assert distance.max() < 1e-5, "every task is one of the pictures"
     assert torch.equal(batch.y, source.draw(300, generator=generator()).y)
     mirrored = ImageSource(PICTURES, units, mirrored=True).draw(300, generator=generator())
-    flipped = (units.from_model_y(mirrored.y)[:, None] - originals).abs().amax((2, 3)).amin(1) > 1e-5
+    flipped = (units.on().from_model_y(mirrored.y)[:, None] - originals).abs().amax((2, 3)).amin(1) > 1e-5
     assert 0.1 < flipped.float().mean() < 0.7, "some are mirror images that are not in the set"
 
 
@@ -73,7 +72,7 @@ def test_places_anywhere_lie_in_windows_and_hold_what_is_interpolated() -> None:
     sides = (batch.x.amax(1) - batch.x.amin(1)).amax(-1)
     assert sides.min() < 1.3
     assert sides.max() > 3.5
-    values = units.from_model_y(batch.y)
+    values = units.on().from_model_y(batch.y)
     assert values.min() > -1e-5
     assert values.max() < 1 + 1e-5
     assert len(torch.unique((values * 255).round() / 255 - values > 1e-3)) == 2, "some lie between pixels"
@@ -139,8 +138,9 @@ def test_pictures_that_are_held_out_are_not_trained_on(tmp_path: Path) -> None:
     folder = str(write_npz(tmp_path / "bars", train=30))
     train, held_out = read_training_set("mnist", folder)
     assert (len(train), len(held_out)) == (27, 3)
-    assert torch.equal(training_sources("mnist", folder, varied=False)[0].pictures, train)
-    assert torch.equal(validation_source("mnist", folder).pictures, held_out)
+    data = read_data(Recipe.from_dict({"prior": "mnist", "data_dir": folder}), CPU)
+    assert all(torch.equal(source.pictures, train) for source in data.sources)
+    assert [torch.equal(source.pictures, held_out) for source in data.held_out] == [True]
 
 
 @pytest.mark.parametrize(

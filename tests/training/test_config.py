@@ -6,10 +6,13 @@ import pytest
 import torch
 
 import ndp
+from ndp.diffusion.objective import Error
+from ndp.diffusion.prediction import Prediction
 from ndp.priors.registry import PRIORS, make_prior
 from ndp.processes.ndp import NDP
+from ndp.training import weights
 from ndp.training.build import begin_with, make_model, make_sources
-from ndp.training.config import Recipe
+from ndp.training.config import CHOICES, Recipe
 
 
 @pytest.mark.parametrize("prior", list(PRIORS))
@@ -28,7 +31,7 @@ def test_a_recipe_survives_json() -> None:
     recipe = Recipe.from_dict(settings)
     again = Recipe.from_dict(json.loads(json.dumps(recipe.as_dict())))
     assert again == recipe
-    assert again.prediction.value == "eps"
+    assert again.prediction == "eps"
 
 
 @pytest.mark.parametrize(
@@ -54,6 +57,35 @@ def test_what_is_wrong_with_a_recipe_is_named(settings: dict, message: str) -> N
         Recipe.from_dict(settings)
 
 
+@pytest.mark.parametrize(
+    ("old", "now"),
+    [
+        ({"prior": "se", "expected": True}, {"prior": "se", "posterior_mean": True}),
+        (
+            {"prior": "minima", "model": "joint", "together": 0.5},
+            {"prior": "minima", "model": "joint", "joint_share": 0.5},
+        ),
+        (
+            {"prior": "universal", "start": "universal", "trust_only": True, "network": {"tells_noise": True}},
+            {"prior": "universal", "start": "universal", "gate_only": True, "network": {"separates_noise": True}},
+        ),
+    ],
+)
+def test_recipes_of_the_first_release_are_read(old: dict, now: dict) -> None:
+    assert Recipe.from_dict(old) == Recipe.from_dict(now)
+
+
+def test_the_choices_of_a_recipe_are_those_of_the_library() -> None:
+    assert set(CHOICES["prediction"]) == set(Prediction)
+    assert set(CHOICES["error"]) == set(Error)
+    assert set(CHOICES["optimiser"]) == set(weights._OPTIMISERS)
+
+
+def test_a_setting_of_the_network_leaves_the_papers_other_settings() -> None:
+    recipe = Recipe.from_dict({"prior": "se", "model": "ndp-paper", "network": {"width": 32}})
+    assert (recipe.network["width"], recipe.network["attention"]) == (32, "per_dimension")
+
+
 def test_the_weights_of_a_new_model_are_a_function_of_the_seed_and_leave_the_global_generator_alone() -> None:
     before = torch.random.get_rng_state()
     first, again, other = (
@@ -71,7 +103,7 @@ def test_the_levels_that_are_learned_most_are_the_priors_unless_a_recipe_says_ot
 
 
 @pytest.mark.parametrize("prior", ["step", "universal"])
-def test_targets_are_asked_for_alone_unless_the_context_reads_from_them(prior: str) -> None:
+def test_there_are_independent_targets_unless_the_context_reads_from_targets(prior: str) -> None:
     for context, asked in (("separate", True), ("full", False)):
         recipe = Recipe(prior=prior, network={"context": context}, most_context=8, targets=4)
         sources = make_sources(recipe, torch.device("cpu"))
@@ -90,8 +122,8 @@ def test_training_can_start_from_a_trained_model(name: str) -> None:
     begin_with(model, name)
     assert isinstance(model, NDP)
     assert isinstance(trained, NDP)
-    weights = {"dims_code": torch.zeros(128)} | trained.network.state_dict()
-    assert all(torch.equal(value, weights[key]) for key, value in model.network.state_dict().items())
+    expected = {"input_count_code": torch.zeros(128)} | trained.network.state_dict()
+    assert all(torch.equal(value, expected[key]) for key, value in model.network.state_dict().items())
 
 
 @pytest.mark.parametrize(

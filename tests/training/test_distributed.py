@@ -108,7 +108,7 @@ def test_a_killed_distributed_run_resumes_to_the_same_bits(tmp_path: Path) -> No
     assert not (killed / "model.safetensors").exists(), "the run ended before it could be killed"
     torchrun("-m", "ndp", "train", "--resume", str(killed), "--device", "cpu")
     torchrun(*arguments(alone))
-    found, expected = (safetensors.torch.load_file(folder / "model.safetensors") for folder in (killed, independent))
+    found, expected = (safetensors.torch.load_file(folder / "model.safetensors") for folder in (killed, alone))
     for name, value in expected.items():
         assert torch.equal(found[name], value), name
 

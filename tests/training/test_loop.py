@@ -15,14 +15,15 @@ import safetensors.torch
 import torch
 from lightning_fabric import Fabric
 
+from ndp.diffusion.objective import StepInputs
+from ndp.gp.named import regression_gp
 from ndp.gp.oracle import GPOracle
-from ndp.models.registry import regression_gp
 from ndp.training.batches import CHUNK, TrainingInputs, seed_of
 from ndp.training.build import make_model, make_sources
 from ndp.training.config import Recipe
 from ndp.training.loop import Half, Progress, _mean_loss, fit, schedule
 from ndp.training.run_folder import RunFolder
-from ndp.training.update import StepInputs, Update
+from ndp.training.update import Update
 
 CPU = torch.device("cpu")
 SMALL = {"width": 16, "heads": 2, "blocks": 1, "level_width": 8}
@@ -76,7 +77,7 @@ def test_training_approaches_the_oracle() -> None:
 
 @pytest.mark.parametrize("cut", [7, 3 * CHUNK, 3 * CHUNK + 5])
 def test_a_run_that_was_cut_resumes_to_the_same_bits(cut: int, tmp_path: Path) -> None:
-    """Three kinds of tasks take turns, so that every third step is one of the same chunk."""
+    """Three sources are interleaved, so that every third step is of the same chunk."""
     plan = recipe(steps=3 * CHUNK + 10)
     folder = RunFolder.create(tmp_path / "run", plan)
 
@@ -213,8 +214,8 @@ def test_ranks_chunks_and_seeds_have_seeds_of_their_own() -> None:
     assert len(seeds) == 125
 
 
-def test_sources_take_turns_a_step_each_wherever_a_run_goes_on() -> None:
-    """Momentum, which remembers twenty steps, has to hear all of them: of a few that follow each other none is outvoted."""
+def test_sources_are_interleaved_wherever_a_run_goes_on() -> None:
+    """Momentum, which remembers twenty steps, then averages over all sources."""
     plan = recipe(dims=(1, 2), batch=2)
     inputs = TrainingInputs(make_sources(plan, CPU), plan, CPU, rank=0)
     last = 6 * CHUNK + 20  # of six sources, in their second chunks
@@ -258,7 +259,7 @@ def test_a_used_folder_is_left_alone(tmp_path: Path) -> None:
     assert (other / "thesis.txt").read_text() == "precious"
 
 
-def test_a_damaged_state_is_told_plainly(tmp_path: Path) -> None:
+def test_a_damaged_state_is_reported(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "run", recipe())
     (folder.path / "state.safetensors").write_bytes(b"not a state")
     with pytest.raises(ValueError, match="is damaged and cannot be resumed"):
@@ -308,8 +309,8 @@ def test_a_captured_step_on_the_gpu_does_what_the_plain_step_does() -> None:
 
 
 def test_a_joint_model_that_was_cut_resumes_to_the_same_bits(tmp_path: Path) -> None:
-    """Targets alone and together alternate; the cut is in the second chunk of each."""
-    plan = recipe(model="joint", prior="minima", steps=2 * CHUNK + 12, batch=2, network=SMALL | {"scouts": 4})
+    """Independent and joint targets alternate; the cut is in the second chunk of each."""
+    plan = recipe(model="joint", prior="minima", steps=2 * CHUNK + 12, batch=2, network=SMALL | {"anchor_points": 4})
 
     class CutError(Exception):
         pass
@@ -325,7 +326,8 @@ def test_a_joint_model_that_was_cut_resumes_to_the_same_bits(tmp_path: Path) -> 
 
 
 def test_steps_that_overflowed_in_half_precision_do_not_end_a_run() -> None:
-    losses = torch.tensor([1.0, float("nan"), 3.0])
-    assert _mean_loss(losses, through_half=True) == 2.0
-    assert math.isnan(_mean_loss(losses, through_half=False))
-    assert math.isnan(_mean_loss(losses[1:2], through_half=True))
+    losses = [torch.tensor(value) for value in (1.0, math.nan, 3.0)]
+    assert _mean_loss(list(losses), 3, through_half=True) == 2.0
+    for kept, through_half in ((losses, False), (losses[1:2], True)):
+        with pytest.raises(FloatingPointError, match="the loss became nan before step 3"):
+            _mean_loss(list(kept), 3, through_half=through_half)

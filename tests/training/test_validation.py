@@ -3,31 +3,22 @@
 import pytest
 import torch
 
-from ndp.diffusion.objective import Error
+from ndp.diffusion.objective import Objective
 from ndp.diffusion.prediction import Prediction
 from ndp.gp.exact import GP
+from ndp.gp.named import regression_gp
 from ndp.gp.oracle import GPOracle
-from ndp.models.registry import regression_gp
 from ndp.priors.tasks import Synthetic
+from ndp.processes.validation import HELD_OUT_LOSS, NATS_LOST, Validation
 from ndp.training.build import make_model, make_validation
 from ndp.training.config import Recipe
-from ndp.training.validation import HELD_OUT_LOSS, NATS_LOST, Validation
 
 CPU = torch.device("cpu")
 
 
 def validation(gp: GP, exact: GP | None) -> Validation:
     source = Synthetic(gp, targets=20, most_context=5)
-    return Validation.of(
-        [source],
-        CPU,
-        prediction=Prediction.V,
-        error=Error.L2,
-        use_context=True,
-        exact=exact,
-        ratios=(0.004, 80.0),
-        tasks=64,
-    )
+    return Validation.of([source], CPU, Objective(), prediction=Prediction.V, exact=exact, tasks=64)
 
 
 class InDouble:
@@ -56,8 +47,8 @@ def test_a_wrong_denoiser_loses_the_divergence_of_its_process() -> None:
     (batch,) = checked.tasks
     x, y = batch.x[:, batch.num_context :].double(), batch.y[:, : batch.num_context].double()
     known, mask = batch.x[:, : batch.num_context].double(), batch.mask[:, : batch.num_context]
-    laws = [one.condition(known, y, mask=mask).gaussian(x) for one in (gp, wrong)]
-    true, other = (torch.distributions.MultivariateNormal(mean[..., 0], covariance) for mean, covariance in laws)
+    posteriors = [one.condition(known, y, mask=mask).gaussian(x, observation_noise=True) for one in (gp, wrong)]
+    true, other = (torch.distributions.MultivariateNormal(mean[..., 0], covariance) for mean, covariance in posteriors)
     expected = torch.distributions.kl_divergence(true, other).mean().item() / x.shape[1]
     assert checked(InDouble(wrong)) == pytest.approx(expected, rel=0.1)
     assert expected > 0.05

@@ -4,24 +4,46 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 # What documents and public classes of the first release named, and where it is now.
 _MODULES = {
+    "ndp.baselines": "ndp.processes",
+    "ndp.baselines.neural_process": "ndp.processes.neural_process",
+    "ndp.baselines.refitted_gp": "ndp.processes.refitted_gp",
+    "ndp.checkpoint": "ndp.core.io.checkpoint",
     "ndp.completing": "ndp.apps.completing",
+    "ndp.demo": "ndp.apps.demo",
     "ndp.diffusion.oracle": "ndp.gp.oracle",
+    "ndp.evaluation": "ndp.models.evaluation",
+    "ndp.gp_fitting": "ndp.gp.fitting",
+    "ndp.gp_mixture": "ndp.gp.mixture",
     "ndp.inverse": "ndp.gp.inverse",
     "ndp.joint": "ndp.processes.ndp",
+    "ndp.making": "ndp.training.build",
+    "ndp.metrics": "ndp.models.metrics",
+    "ndp.named_priors": "ndp.priors.registry",
     "ndp.optimise.joint": "ndp.optimise.joint_search",
     "ndp.optimise.surrogate": "ndp.optimise.botorch",
+    "ndp.plotting": "ndp.core.plotting",
+    "ndp.predicting": "ndp.apps.predicting",
+    "ndp.priors.source": "ndp.priors.tasks",
     "ndp.priors.table": "ndp.priors.functions",
     "ndp.process": "ndp.processes.ndp",
     "ndp.randomness": "ndp.core.randomness",
+    "ndp.recipes": "ndp.training.config",
+    "ndp.run_folder": "ndp.training.run_folder",
     "ndp.scaling": "ndp.core.units",
+    "ndp.serve": "ndp.apps.playground",
+    "ndp.serve.app": "ndp.apps.playground.app",
+    "ndp.serve.server": "ndp.apps.playground.server",
+    "ndp.tables": "ndp.core.io.tables",
     "ndp.typing": "ndp.core.typing",
+    "ndp.validation": "ndp.processes.validation",
 }
+_MAIN = "ndp.__main__"
 _RENAMED = {"JointNDP": "NDP", "Scaling": "FixedUnits", "ScaledByContext": "ContextUnits"}
 
 
@@ -46,13 +68,22 @@ def old_names(package: str, homes: Mapping[str, str], *, stacklevel: int = 2) ->
     return find
 
 
-class _OldModules(MetaPathFinder, Loader):
-    """Finds old modules when no other finder does, and makes one that forwards to its successor."""
+class _OldModules(MetaPathFinder, InspectLoader):
+    """Finds old modules when no other finder does, and makes one that forwards to its successor.
+
+    It also finds `ndp.__main__`, so that `python -m ndp` is the command `ndp`.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self) if fullname in _MODULES else None
+        if fullname not in (*_MODULES, _MAIN):
+            return None
+        has_modules = any(name.startswith(f"{fullname}.") for name in _MODULES)
+        return ModuleSpec(fullname, self, is_package=has_modules)
+
+    def get_source(self, fullname: str) -> str | None:
+        return "from ndp.apps.cli import app\n\napp(prog_name='ndp')\n" if fullname == _MAIN else None
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None

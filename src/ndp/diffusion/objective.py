@@ -14,13 +14,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ndp.core.typing import JointNetwork, Network
+from ndp.diffusion.defaults import LARGEST_RATIO, LEVEL_LAW, SMALLEST_RATIO
 from ndp.diffusion.levels import CLEAN, NOISE, alpha, level_of_ratio, sigma
 from ndp.diffusion.prediction import Prediction
-
-# The range of sigma / alpha that is trained.
-SMALLEST_RATIO, LARGEST_RATIO = 0.004, 80.0
-# Mean and standard deviation of log(sigma / alpha) in training, where the functions are draws of a GP with noise 0.05.
-LEVEL_LAW = (-1.7, 1.5)
 
 
 class Error(StrEnum):
@@ -46,6 +42,15 @@ class Objective:
     level_law: tuple[float, float] = LEVEL_LAW  # mean and standard deviation of log(sigma / alpha)
     ratios: tuple[float, float] = (SMALLEST_RATIO, LARGEST_RATIO)  # the range of sigma / alpha
     joint_share: float = 0.2  # of the tasks of a joint network, in which inputs and values are both noised
+
+
+@dataclass(frozen=True)
+class TrainingSupport:
+    """How the steps of a model's training may be run."""
+
+    compiled: bool = True  # by torch.compile
+    distributed: bool = True  # on several devices
+    cuda_graph: bool = True  # as one CUDA graph
 
 
 @dataclass(frozen=True)

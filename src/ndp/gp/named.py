@@ -7,17 +7,18 @@ from torch import Tensor
 
 from ndp.gp.exact import GP, ScaledToDimension
 from ndp.gp.mixture import GPMixture, log_normal_lengthscales
-
-OBSERVATION_NOISE = 0.05
-LENGTHSCALE = 0.25  # times sqrt(D)
-# Matern-3/2 with a lengthscale that is log-normal about its median.
-MARGINAL_NOISE = 1e-3
-MEDIAN_LENGTHSCALE, LOG_STD_OF_LENGTHSCALE = 0.5, 0.5**0.5
-# Matern-5/2 for Bayesian optimisation on [-1, 1]^D: one lengthscale, or in every dimension one that is log-normal.
-OPTIMISATION_NOISE = 0.01
-OPTIMISATION_LENGTHSCALE = 0.5
-OPTIMISATION_MEDIAN, OPTIMISATION_LOG_STD = 1.0, 0.7
-MINIMA_LENGTHSCALE = 0.15  # times D: functions on [-1, 1]^D with many minima
+from ndp.gp.parameters import (
+    LENGTHSCALE,
+    LOG_STD_OF_LENGTHSCALE,
+    MARGINAL_NOISE,
+    MEDIAN_LENGTHSCALE,
+    MINIMA_LENGTHSCALE,
+    OBSERVATION_NOISE,
+    OPTIMISATION_LENGTHSCALE,
+    OPTIMISATION_LOG_STD,
+    OPTIMISATION_MEDIAN,
+    OPTIMISATION_NOISE,
+)
 
 
 def matern32(**options: Any) -> gpytorch.kernels.Kernel:

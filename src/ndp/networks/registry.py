@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,39 @@ _NETWORKS = {
     IMAGE: "ndp.networks.image:ImageAttention",
     JOINT: "ndp.networks.joint:JointAttention",
 }
+
+
+class Kind(StrEnum):
+    """The neural processes of the package `neuralprocesses` (`ndp.processes.architectures`).
+
+    `GNP` predicts a joint Gaussian, `CONVCNP` independent ones; the others average over a latent variable.
+    """
+
+    GNP = "gnp"
+    CONVCNP = "convcnp"
+    CONVNP = "convnp"
+    ANP = "anp"
+    NP = "np"
+
+    @property
+    def convolutional(self) -> bool:
+        return self in (Kind.CONVCNP, Kind.CONVNP)
+
+    @property
+    def latent(self) -> bool:
+        return self in (Kind.CONVNP, Kind.ANP, Kind.NP)
+
+    @property
+    def words(self) -> str:
+        return {
+            Kind.GNP: "Gaussian neural process",
+            Kind.CONVCNP: "convolutional conditional neural process",
+            Kind.CONVNP: "convolutional neural process",
+            Kind.ANP: "attentive neural process",
+            Kind.NP: "neural process",
+        }[self]
+
+
 # Names of the first release. Its configurations and weights are read under the names of today.
 _RENAMED_SETTINGS = {
     "advised": "experts",

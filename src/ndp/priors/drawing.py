@@ -1,4 +1,4 @@
-"""What all priors written as a function of inputs share: draws with and without the axis S, and a check of what comes out."""
+"""Draws of priors: with and without the axis S, and with a check of their values."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Draw = Callable[[Tensor, torch.Generator], Tensor]
 def draw_observations(
     prior: Prior, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None
 ) -> Array:
-    """Draws of a prior as they would be observed: a process that separates its noise draws values of the function otherwise."""
+    """Draws of a prior as they would be observed: with observation noise, where a process can separate it."""
     if isinstance(prior, Process):
         return prior.sample(x, num_samples, observation_noise=True, generator=generator)
     return prior.sample(x, num_samples, generator=generator)

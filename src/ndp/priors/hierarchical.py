@@ -37,7 +37,7 @@ class HierarchicalGP:
         return draw_tensor(one, x, num_samples, generator)
 
     def draw_gp(self, x: Float[Tensor, "B N D"], generator: torch.Generator) -> GP:
-        """What the functions at `x` are drawn from, a kernel for each."""
+        """The GPs that the functions at `x` are drawn from, with one kernel for each task."""
         return GP(self.draw_kernel(x.shape[0], x.shape[2], generator), noise=self.noise, jitter=self.jitter)
 
 

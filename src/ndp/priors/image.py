@@ -14,43 +14,12 @@ from torch.nn.functional import grid_sample
 
 from ndp.core.io.images import Part, read_image_set
 from ndp.core.units import FixedUnits
+from ndp.priors.registry import IMAGE_SETS
 from ndp.priors.tasks import Batch
 
 EDGE = 2.0
 MOST_KNOWN = 0.95
 HELD_OUT = 1000  # training pictures that are kept for validation, at most a tenth of them
-
-
-@dataclass(frozen=True)
-class ImageSet:
-    """A named set of square pictures, and where a user gets it."""
-
-    title: str
-    size: int
-    channels: int
-    mirrored: bool  # whether a picture's mirror image is as likely
-    source: str
-
-
-IMAGE_SETS = {
-    "mnist": ImageSet(
-        "MNIST, handwritten digits of 28 x 28 grey pixels",
-        size=28,
-        channels=1,
-        mirrored=False,
-        source="the four files of MNIST (train-images-idx3-ubyte.gz, ...), from https://huggingface.co/datasets/ylecun/mnist "
-        "or a mirror of http://yann.lecun.com/exdb/mnist; with the package datasets also --data-dir ylecun/mnist",
-    ),
-    "celeba32": ImageSet(
-        "CelebA, aligned faces of 32 x 32 colour pixels",
-        size=32,
-        channels=3,
-        mirrored=True,
-        source="a folder of CelebA's aligned and cropped pictures (img_align_celeba, from "
-        "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html, for non-commercial research), or an NPZ file with arrays train and "
-        "test, uint8, [pictures, 32, 32, 3]; with the package datasets also a name such as --data-dir nielsr/CelebA-faces",
-    ),
-}
 
 
 def read_set(name: str, data_dir: str, part: Part) -> UInt8[Tensor, "T H W P"]:
@@ -110,8 +79,8 @@ class ImageSource:
         which = torch.randint(len(self.pictures), (tasks,), generator=generator, device=device)
         pictures = self._copies[device][which]
         if self.mirrored:
-            turned = torch.rand(tasks, 1, 1, 1, generator=generator, device=device) < 0.5
-            pictures = torch.where(turned, pictures.flip(2), pictures)
+            mirrored = torch.rand(tasks, 1, 1, 1, generator=generator, device=device) < 0.5
+            pictures = torch.where(mirrored, pictures.flip(2), pictures)
         if self.points is None:
             x = pixel_grid(*pictures.shape[1:3]).float().to(device).expand(tasks, -1, -1)
             values = pictures.flatten(1, 2) / 255
@@ -123,20 +92,15 @@ class ImageSource:
         return Batch(x, y, everywhere, 0, everywhere, draw_known(x, generator))
 
 
-def training_sources(name: str, data_dir: str, *, varied: bool) -> list[ImageSource]:
-    """Three turns of whole pictures, and where they are `varied` a fourth of a quarter as many places anywhere."""
-    pictures, _ = read_training_set(name, data_dir)
-    units, mirrored = units_of_images(pictures), IMAGE_SETS[name].mirrored
-    whole = ImageSource(pictures, units, mirrored)
+def training_sources(
+    name: str, pictures: UInt8[Tensor, "T H W P"], units: FixedUnits, *, varied: bool
+) -> list[ImageSource]:
+    """Three times whole pictures, and where they are `varied` a fourth source of a quarter as many places anywhere."""
+    spec = IMAGE_SETS[name]
+    whole = ImageSource(pictures, units, spec.mirrored)
     if not varied:
         return [whole]
-    return [whole, whole, whole, ImageSource(pictures, units, mirrored, points=IMAGE_SETS[name].size ** 2 // 4)]
-
-
-def validation_source(name: str, data_dir: str) -> ImageSource:
-    """Whole pictures that are not trained on."""
-    trained_on, held_out = read_training_set(name, data_dir)
-    return ImageSource(held_out, units_of_images(trained_on))
+    return [whole, whole, whole, ImageSource(pictures, units, spec.mirrored, points=spec.size**2 // 4)]
 
 
 def interpolate(pictures: UInt8[Tensor, "B H W P"], x: Float[Tensor, "B N 2"]) -> Float[Tensor, "B N P"]:

@@ -1,4 +1,4 @@
-"""Where strangers measure: inputs as tables have them, in units of about one standard deviation."""
+"""Inputs of the universal prior: columns as tables have them, with a standard deviation of about one."""
 
 import torch
 from jaxtyping import Float
@@ -8,7 +8,7 @@ from torch import Tensor
 def draw_inputs(
     tasks: int, points: int, dim: int, generator: torch.Generator
 ) -> Float[Tensor, "{tasks} {points} {dim}"]:
-    """Uniform, normal, skewed and clustered columns, some of them coarse (counts, codes) and some that move together."""
+    """Uniform, normal, skewed and clustered columns; some are coarse (counts, codes), some are correlated."""
     device = generator.device
 
     def uniform(*shape: int) -> Tensor:
@@ -19,9 +19,9 @@ def draw_inputs(
 
     flat = 3.46 * (uniform(tasks, points, dim) - 0.5)
     bell = normal(tasks, points, dim)
-    # Columns that move together: a share of every column is the first one's.
-    together = 0.95 * uniform(tasks, 1, dim) * (uniform(tasks, 1, 1) < 0.4)
-    bell = together * bell[..., :1] + (1 - together**2).sqrt() * bell
+    # Correlated columns: a share of every column is the first one's.
+    correlation = 0.95 * uniform(tasks, 1, dim) * (uniform(tasks, 1, 1) < 0.4)
+    bell = correlation * bell[..., :1] + (1 - correlation**2).sqrt() * bell
     skewed = torch.expm1((0.3 + 0.9 * uniform(tasks, 1, dim)) * bell)
     centres = normal(tasks, 4, dim)
     members = torch.randint(4, (tasks, points, 1), generator=generator, device=device).expand(-1, -1, dim)
@@ -37,7 +37,7 @@ def draw_inputs(
 def push_outwards(
     x: Float[Tensor, "B N D"], num_context: int, share: float, generator: torch.Generator
 ) -> Float[Tensor, "B N D"]:
-    """In a share of the tasks targets reach beyond the context, by up to as much again."""
+    """In a share of the tasks, targets extrapolate: they reach beyond the context by up to its own width."""
     reach = 1 + torch.rand(len(x), 1, 1, generator=generator, dtype=x.dtype, device=x.device)
     pushed = torch.rand(len(x), 1, 1, generator=generator, device=x.device) < share
     return torch.cat([x[:, :num_context], torch.where(pushed, reach, 1.0) * x[:, num_context:]], dim=1)

@@ -1,4 +1,4 @@
-"""Random covariances of every common family, one a task, in one formula: no task has a branch of its own.
+"""Random covariances of the common families, one for each task, in one formula without branches.
 
     k(r) = (1 + a r + b r^2) exp(-c r - d r^2 - e log(1 + r^2 / 2e))          r: distance in units of the lengthscales
 
@@ -29,7 +29,7 @@ SHARES = (0.25, 0.07, 0.13, 0.2, 0.12, 0.08, 0.15)
 
 @dataclass(frozen=True)
 class Kernels:
-    """One kernel of unit variance a task (a linear one has it at a distance of one lengthscale from its centre)."""
+    """One kernel of unit variance for each task; a linear one has unit variance one lengthscale from its centre."""
 
     coefficients: Float[Tensor, "B 7"]
     exponent: Float[Tensor, "B 1 1"]  # e, of rational quadratic ones
@@ -55,9 +55,9 @@ class Kernels:
 def draw_kernels(tasks: int, dim: int, relevant: Bool[Tensor, "{tasks} {dim}"], generator: torch.Generator) -> Kernels:
     """Families, lengthscales over two orders of magnitude with one for each input, periods and exponents.
 
-    Their geometric mean is as often short as long; that of an input differs from it by a factor of up to 4 or a little more.
-    In more dimensions they are longer, with the root of the number of relevant inputs: points are farther apart, and a function
-    must not be noise to whoever sees it at a few hundred of them.
+    The geometric mean of the lengthscales is log-uniform; that of one input differs from it by a factor of up to about 4.
+    Lengthscales grow with the root of the number of relevant inputs: points are farther apart, and a function must not look
+    like noise at a few hundred of them.
     """
     device = generator.device
 

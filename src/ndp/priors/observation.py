@@ -1,4 +1,4 @@
-"""How strangers measure: noise of unknown size that may change along an input and may have heavy tails."""
+"""Observation noise of the universal prior: of unknown size, possibly varying along a direction, possibly heavy-tailed."""
 
 import math
 
@@ -14,10 +14,9 @@ def draw_noise_sizes(
 ) -> Float[Tensor, "B N"]:
     """Standard deviation of the normal noise of every observation.
 
-    Its size is log-uniform over three orders of magnitude, in half of the tasks over the largest one, as in most tables (and
-    zero in one task of twenty). In a third of those that are not `plain` it changes by up to a factor of ten along a random
-    direction; in a third the noise follows Student's law with 2.2 to 12 degrees of freedom: it is normal, of a size of its own
-    at every point.
+    It is log-uniform over three orders of magnitude, in half of the tasks over the largest one, as in most tables. It is zero
+    in one task of twenty. In a third of the tasks that are not `plain` it varies by up to a factor of ten along a random direction.
+    In a third the noise is Student's t with 2.2 to 12 degrees of freedom: normal, with a random size at every point.
     """
     tasks, points, dim = x.shape
 

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ndp.core.typing import Prior
-from ndp.priors.expectations import Law, Seen, draw_with_law
+from ndp.priors.expectations import Expectation, Noised, draw_with_expectation
 
 
 @dataclass(frozen=True)
@@ -17,21 +17,19 @@ class Batch:
     """Tasks whose first `num_context` points are places for context, and whose other points are targets.
 
     The context's places are filled from the front; `mask=False` is an empty place, or a target that a task does not have.
-    Where many points are known, as in images, places for them are a waste: then the context is among the targets, at the
-    points that are `known`, there are no places for it, and none is empty.
+    Where many points are known, as in images, places for them would be wasted. Then the context is among the targets, at the
+    points that are `known`, and no place is empty.
     """
 
     x: Float[Tensor, "B N D"]
     y: Float[Tensor, "B N P"]
     mask: Bool[Tensor, "B N"]
     num_context: int
-    real: Bool[Tensor, "B N"]  # where there is a function value at all, in use or not
+    real: Bool[Tensor, "B N"]  # where there is a function value, in use or not
     known: Bool[Tensor, "B N"] | None = None
-    independent: bool = (
-        False  # whether every target is a question of its own, which sees the context and no other target
-    )
-    of_function: Bool[Tensor, "B"] | None = None  # whose targets are the function's values; others' are observations
-    law: Law | None = None  # what all of the tasks were drawn from, where expectations under it are known
+    independent: bool = False  # whether every target sees the context only, and no other target
+    of_function: Bool[Tensor, "B"] | None = None  # tasks whose targets are values of the function, not observations
+    expectation: Expectation | None = None  # the posterior mean of the tasks, where it is known
 
     @property
     def context(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -43,11 +41,11 @@ class Batch:
         """Inputs and values of the targets."""
         return self.x[:, self.num_context :], self.y[:, self.num_context :]
 
-    def expected(self, y_t: Float[Tensor, "B N P"], level: Float[Tensor, "B N"]) -> Float[Tensor, "B N P"]:
-        """The expected values of the targets, given all values with noise, and what the tasks were drawn from."""
-        if self.law is None:
-            raise ValueError("the expectations of these functions are not known")
-        return self.law(Seen(self.x, y_t, level, self.mask, self.num_context, self.independent))
+    def posterior_mean(self, y_t: Float[Tensor, "B N P"], level: Float[Tensor, "B N"]) -> Float[Tensor, "B N P"]:
+        """E[y0 | y_t] at the targets, given the noised values and the distribution that the tasks were drawn from."""
+        if self.expectation is None:
+            raise ValueError("the posterior mean of these functions is not known")
+        return self.expectation(Noised(self.x, y_t, level, self.mask, self.num_context, self.independent))
 
     def rows(self, rows: slice) -> "Batch":
         """Some of the tasks."""
@@ -95,10 +93,9 @@ class Source(Protocol):
 class Synthetic:
     """Functions of a prior at inputs uniform in [low, high]^dim.
 
-    A task has from `least_context` to `most_context` points of context and from `least_targets` (none: all) to `targets`
-    targets, in which one and two are as far apart as 100 and 200. A network that only ever saw one number of targets is
-    overconfident on a denser grid, and one that hardly ever saw a few is not to be trusted on them. In a share `clustered` of
-    the tasks some of the points crowd around one place, as they do in an optimisation.
+    A task has from `least_context` to `most_context` context points. The number of targets is log-uniform from `least_targets`
+    (None: all) to `targets`: a network that was trained on one number is overconfident on denser grids and inaccurate on few
+    targets. In a share `clustered` of the tasks some points lie in a cluster, as they do in an optimisation.
     """
 
     prior: Prior
@@ -117,9 +114,9 @@ class Synthetic:
         points = self.most_context + self.targets
         x = torch.rand(tasks, points, self.dim, generator=generator, dtype=torch.float64, device=device)
         if self.clustered:
-            x = crowd(x, self.clustered, generator)
+            x = cluster(x, self.clustered, generator)
         x = self.low + (self.high - self.low) * x
-        y, law = draw_with_law(self.prior, x, generator)
+        y, expectation = draw_with_expectation(self.prior, x, generator)
         if not isinstance(y, Tensor) or y.ndim != 3 or y.shape[:2] != x.shape[:2]:
             shape = list(getattr(y, "shape", []))
             raise ValueError(
@@ -128,7 +125,9 @@ class Synthetic:
         mask = fill(tasks, self.least_context, self.most_context, generator)
         least = self.targets if self.least_targets is None else self.least_targets
         mask = torch.cat([mask, fill_by_ratio(tasks, least, self.targets, generator)], dim=1)
-        return Batch(x, y, mask, self.most_context, torch.ones_like(mask), independent=self.independent, law=law)
+        return Batch(
+            x, y, mask, self.most_context, torch.ones_like(mask), independent=self.independent, expectation=expectation
+        )
 
 
 @final
@@ -153,8 +152,8 @@ class EqualContext:
         return Batch(x, y, real, size, real)
 
 
-def crowd(x: Float[Tensor, "B N D"], share: float, generator: torch.Generator) -> Float[Tensor, "B N D"]:
-    """Points of the unit box, of which in a `share` of the tasks some are drawn towards one place.
+def cluster(x: Float[Tensor, "B N D"], share: float, generator: torch.Generator) -> Float[Tensor, "B N D"]:
+    """Points of the unit box; in a `share` of the tasks some of them lie in a cluster.
 
     How many (up to all), and how close (from a fifth to a hundredth of the way), is random in every task.
     """

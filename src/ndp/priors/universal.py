@@ -1,8 +1,8 @@
-"""Functions as strangers have them: a prior broad enough that most tables of numbers look like a draw from it.
+"""The prior of `universal`: broad enough that most tables of numbers look like a draw from it.
 
-Every task has its own kernel, or two that add, multiply or take over from each other; irrelevant inputs; jumps; a monotone
-warp; and observations with noise of their own. The context is observations, and it sets the units, as it does when the model is
-used. All tasks of a batch go through the same operations on tensors of fixed shape, so that a GPU is never waited for.
+Every task has its own kernel, or a sum, a product or a change-point of two; irrelevant inputs; jumps; a monotone warp; and
+observation noise. The context holds observations and sets the units, as it does when the model is used. All tasks of a batch
+go through the same operations on tensors of fixed shape, so that the host never waits for the GPU.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ndp.core.units import centre_and_spread, orientation
 from ndp.diffusion.levels import CLEAN
-from ndp.priors.expectations import Seen, given_context
+from ndp.priors.expectations import Noised, given_context
 from ndp.priors.inputs import draw_inputs, push_outwards
 from ndp.priors.kernel_family import draw_kernels
 from ndp.priors.observation import draw_noise_sizes
@@ -23,24 +23,24 @@ from ndp.priors.tasks import Batch, fill_by_ratio
 
 Uniform: TypeAlias = Callable[..., Tensor]  # a shape to uniform numbers
 
-# Targets farther from the context than this, in its standard deviations, are not learned from: with two or three observations
-# that happen to agree there is no end to how far, and a squared error would see nothing else.
+# Targets farther from the context than this, in its standard deviations, are left out of training. With two or three similar
+# observations the distance has no bound, and such targets would dominate a squared error.
 FARTHEST_INPUT, FARTHEST_VALUE = 10.0, 8.0
-# Share of tasks that are a Gaussian process with one kernel and normal noise of one size, as most people think of their data
-# first. By chance alone one task of nine is, and a network that sees no more of them takes all noise for heavy-tailed.
+# Share of tasks that are a Gaussian process with one kernel and normal noise of one size. Without it one task of nine
+# would be, and the network would take all noise for heavy-tailed.
 PLAIN = 1 / 2
 EXTRAPOLATED = 0.25  # share of tasks whose targets reach beyond the context
 JUMPS = 3
-HIGHEST = 10.0  # of a function before jumps and warps; its highest values are cut off
-SURE = 4.0  # standard deviations within which a value is taken to be
+HIGHEST = 10.0  # of a function before jumps and warps; larger values are clipped
+SURE = 4.0  # standard deviations that bound a value for all practical purposes
 
 
 @final
 @dataclass(frozen=True)
 class Universal:
-    """Tasks with so many observations; half of them ask for values of the function, half for new observations.
+    """Tasks of the universal prior. Half have values of the function as targets, half new observations.
 
-    Their targets, from a sixteenth of `targets` to all, are asked for together or, `independent`, each by itself.
+    A task has from a sixteenth of `targets` to all of them, joint or `independent`.
     """
 
     dim: int
@@ -72,15 +72,22 @@ class Universal:
         possible = mask & (known | (x.abs() < FARTHEST_INPUT).all(-1))
         mask = possible & (known | (values[..., 0].abs() < FARTHEST_VALUE))
         x, values = (t.masked_fill(~mask[..., None], 0.0) for t in (x, values))
-        law = UniversalLaw(
+        expectation = UniversalExpectation(
             values, functions, torch.where(observed, noise, 0.0), centre[..., 0], spread[..., 0], possible
         )
         return Batch(
-            x, values, mask, self.most_context, mask, independent=self.independent, of_function=of_function, law=law
+            x,
+            values,
+            mask,
+            self.most_context,
+            mask,
+            independent=self.independent,
+            of_function=of_function,
+            expectation=expectation,
         )
 
     def _context(self, tasks: int, generator: torch.Generator) -> Bool[Tensor, "B C"]:
-        """From least to most: even on a log scale in half of the tasks, for few observations are the harder to judge."""
+        """Numbers of observations: log-uniform in half of the tasks, because few are harder, and uniform in the others."""
         device = generator.device
         few, share = torch.rand(2, tasks, 1, generator=generator, dtype=torch.float64, device=device)
         least, most = self.least_context + 1, self.most_context + 1
@@ -90,34 +97,34 @@ class Universal:
 
 @final
 @dataclass(frozen=True)
-class UniversalLaw:
-    """The targets' expectation where it is known, given the task's kernel, jumps and noise; elsewhere their values as drawn.
+class UniversalExpectation:
+    """The posterior mean of the targets given the task's kernel, jumps and noise, where known; elsewhere the drawn values.
 
-    It is known without a warp, for targets that the context does not leave far away (of those that it does, some are left out
-    by their values). It is the expectation given the context without added noise, for that has set the units.
+    It is known for tasks without a warp, and for targets that are near the context: of distant ones, some are left out by their
+    values. It is given the context without added noise, because that context has set the units.
     """
 
     values: Float[Tensor, "B N 1"]  # in units of the context
     functions: "Functions"
-    noise: Float[Tensor, "B N"]  # of every value, zero where it is the function's
-    centre: Float[Tensor, "B 1"]  # of the units of the context, and their size, negative where they mirror
+    noise: Float[Tensor, "B N"]  # of every value; zero where it is of the function
+    centre: Float[Tensor, "B 1"]  # shift and scale of the context's units; the scale is negative where they mirror
     spread: Float[Tensor, "B 1"]
-    possible: Bool[Tensor, "B N"]  # points that a task has unless their values are too far away
+    possible: Bool[Tensor, "B N"]  # points of the task, those with distant values included
 
-    def __call__(self, seen: Seen) -> Float[Tensor, "B N 1"]:
+    def __call__(self, noised: Noised) -> Float[Tensor, "B N 1"]:
         mean = (self.functions.mean - self.centre) / self.spread
         covariance = self.functions.covariance + torch.diag_embed(self.noise.square())
-        seen = replace(
-            seen,
-            y_t=torch.where(seen.of_context[:, None], self.values, seen.y_t),
-            level=torch.where(seen.of_context, CLEAN, seen.level),
+        noised = replace(
+            noised,
+            y_t=torch.where(noised.of_context[:, None], self.values, noised.y_t),
+            level=torch.where(noised.of_context, CLEAN, noised.level),
         )
-        targets = given_context(mean, covariance / self.spread.square()[..., None], seen)
-        expected = targets.expectation(seen)
+        targets = given_context(mean, covariance / self.spread.square()[..., None], noised)
+        expected = targets.expectation(noised)
         near = targets.mean.abs() + SURE * targets.std < FARTHEST_VALUE
-        if not seen.independent:
-            near = (near | ~self.possible[:, seen.num_context :]).all(1, keepdim=True).expand_as(near)
-        known = torch.nn.functional.pad(near & self.functions.gaussian[:, None], (seen.num_context, 0))[..., None]
+        if not noised.independent:
+            near = (near | ~self.possible[:, noised.num_context :]).all(1, keepdim=True).expand_as(near)
+        known = torch.nn.functional.pad(near & self.functions.gaussian[:, None], (noised.num_context, 0))[..., None]
         return torch.where(known & (expected.abs() < FARTHEST_VALUE), expected, self.values)
 
 
@@ -132,7 +139,7 @@ class Functions:
 
 
 def draw_functions(x: Float[Tensor, "B N D"], plain: Bool[Tensor, "B 1"], generator: torch.Generator) -> Functions:
-    """A fresh function a task, of about unit variance; a `plain` one has one kernel, no jumps and no warp."""
+    """One function for each task, of about unit variance; a `plain` one has one kernel, no jumps and no warp."""
     tasks, points, dim = x.shape
 
     def uniform(*shape: int) -> Tensor:
@@ -149,7 +156,7 @@ def draw_functions(x: Float[Tensor, "B N D"], plain: Bool[Tensor, "B 1"], genera
     changed = (kind >= 0.35) & (kind < 0.45)
     multiplied = (kind >= 0.45) & (kind < 0.6)
     share = torch.where(added, uniform(tasks, 1), 1.0)
-    side = torch.sigmoid(_along(x, uniform) * 20 ** uniform(tasks, 1) * 2)  # from a slow change to a sudden one
+    side = torch.sigmoid(_along(x, uniform) * 20 ** uniform(tasks, 1) * 2)  # a slow or a sudden change
     first, second = (
         torch.where(changed, at, part) for at, part in ((side, share.sqrt()), (1 - side, (1 - share).sqrt()))
     )
@@ -171,13 +178,13 @@ def draw_functions(x: Float[Tensor, "B N D"], plain: Bool[Tensor, "B 1"], genera
 
 
 def units_of_context(values: Float[Tensor, "B N D"], context: Bool[Tensor, "B N"]) -> tuple[Tensor, Tensor]:
-    """Centre and size [B 1 D] of the units that `ContextUnits` gives; where it has nothing to go by, the prior's own."""
+    """Shift and scale [B 1 D] of `ContextUnits`; the prior's own scale where the context has no spread."""
     centre, spread = centre_and_spread(values, context)
     return centre, torch.where(spread > 0, spread, 1.0)
 
 
 def _along(x: Float[Tensor, "B N D"], uniform: Uniform) -> Float[Tensor, "B N"]:
-    """How far each point is past a random place along a random input of its task."""
+    """The distance of each point past a random place along a random input of its task."""
     tasks, _, dim = x.shape
     column = (uniform(tasks) * dim).long().clamp(max=dim - 1)
     along = x.gather(-1, column[:, None, None].expand(-1, x.shape[1], 1))[..., 0]
@@ -187,7 +194,7 @@ def _along(x: Float[Tensor, "B N D"], uniform: Uniform) -> Float[Tensor, "B N"]:
 def _draw_jumps(
     x: Float[Tensor, "B N D"], plain: Bool[Tensor, "B 1"], uniform: Uniform
 ) -> tuple[Float[Tensor, "B N"], Bool[Tensor, "B 1"]]:
-    """In one task of six that are not plain some jumps, and in half of these nothing else."""
+    """Jumps in one of six tasks that are not plain; half of these consist of jumps only."""
     tasks = len(x)
     jumps = torch.zeros_like(x[..., 0])
     for index in range(JUMPS):
@@ -201,9 +208,9 @@ def _draw_jumps(
 def _warp(
     f: Float[Tensor, "B N"], plain: Bool[Tensor, "B 1"], uniform: Uniform
 ) -> tuple[Float[Tensor, "B N"], Bool[Tensor, "B 1"]]:
-    """In a third of the tasks that are not plain a rising function of the values.
+    """A monotone warp in a third of the tasks that are not plain.
 
-    It is sinh(tail asinh(f) + skew), to unit variance for normal f.
+    It is sinh(tail asinh(f) + skew), scaled to unit variance for normal f.
     """
     tasks = len(f)
     warped = (uniform(tasks, 1) < 0.33) & ~plain

@@ -2,43 +2,13 @@
 
 import warnings
 from contextlib import AbstractContextManager
-from enum import StrEnum
 from typing import Any
 
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-
-class Kind(StrEnum):
-    """`GNP` predicts a joint Gaussian, `CONVCNP` independent ones; the others average over a latent variable."""
-
-    GNP = "gnp"
-    CONVCNP = "convcnp"
-    CONVNP = "convnp"
-    ANP = "anp"
-    NP = "np"
-
-    @property
-    def convolutional(self) -> bool:
-        return self in (Kind.CONVCNP, Kind.CONVNP)
-
-    @property
-    def latent(self) -> bool:
-        return self in (Kind.CONVNP, Kind.ANP, Kind.NP)
-
-    @property
-    def words(self) -> str:
-        return _WORDS[self]
-
-
-_WORDS = {
-    Kind.GNP: "Gaussian neural process",
-    Kind.CONVCNP: "convolutional conditional neural process",
-    Kind.CONVNP: "convolutional neural process",
-    Kind.ANP: "attentive neural process",
-    Kind.NP: "neural process",
-}
+from ndp.networks.registry import Kind as Kind
 
 
 # A grid of the inputs is what convolutions need, and what makes them dear in more dimensions.

@@ -15,7 +15,7 @@ from ndp.core.arrays import Context, Form, empty_context, form_of_inputs, read_c
 from ndp.core.io.checkpoint import read_checkpoint, write_checkpoint
 from ndp.core.typing import Array, JointNetwork, Network
 from ndp.core.units import ModelUnits, Units, identity_units, read_units
-from ndp.diffusion.objective import Objective, StepInputs, denoising_loss
+from ndp.diffusion.objective import Objective, StepInputs, TrainingSupport, denoising_loss
 from ndp.diffusion.prediction import Prediction
 from ndp.diffusion.solvers import Solver, dpm_solver
 from ndp.gp.exact import GP
@@ -185,10 +185,23 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
         )
 
     def validation(
-        self, sources: Sequence[Source], device: torch.device, objective: Objective, exact: GP | None = None
+        self,
+        sources: Sequence[Source],
+        device: torch.device,
+        objective: Objective,
+        *,
+        exact: GP | None = None,
+        tasks: int = 16,
     ) -> Validation:
-        """A score of networks on held-out tasks; in nats where the `exact` process is known."""
-        return Validation.of(sources, device, objective, prediction=self.prediction, exact=exact, joint=self.of_points)
+        """A score of networks on held-out tasks, so many of each source; in nats where the `exact` process is known."""
+        return Validation.of(
+            sources, device, objective, prediction=self.prediction, exact=exact, joint=self.of_points, tasks=tasks
+        )
+
+    @property
+    def training_support(self) -> TrainingSupport:
+        """How the steps of training may be run."""
+        return TrainingSupport()
 
     @property
     def of_points(self) -> bool:

@@ -1,7 +1,7 @@
 """A neural process as a Process: condition, sample, moments, quantiles, log_prob, and the loss that it is trained with."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import torch
@@ -24,7 +24,7 @@ from ndp.core.arrays import (
 from ndp.core.randomness import fresh_generator
 from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
-from ndp.diffusion.objective import Objective, StepInputs
+from ndp.diffusion.objective import Objective, StepInputs, TrainingSupport
 from ndp.gp.exact import GP
 from ndp.priors.tasks import Batch, Source
 from ndp.processes.architectures import Kind, WithoutWaiting, construct, decisions, on_device, package
@@ -131,10 +131,21 @@ class NeuralProcess:
         return -gain
 
     def validation(
-        self, sources: Sequence[Source], device: torch.device, objective: Objective, exact: GP | None = None
+        self,
+        sources: Sequence[Source],
+        device: torch.device,
+        objective: Objective,
+        *,
+        exact: GP | None = None,
+        tasks: int = 16,
     ) -> "HeldOutLikelihood":
-        """A score of networks on held-out tasks: minus their log-likelihood."""
+        """A score of networks on held-out tasks of the first source: minus their log-likelihood."""
         return HeldOutLikelihood.of(self, sources[0], device)
+
+    @property
+    def training_support(self) -> TrainingSupport:
+        """How the steps of training may be run: a convolution's grid depends on where the inputs lie."""
+        return TrainingSupport(compiled=False, distributed=False, cuda_graph=not self.kind.convolutional)
 
 
 @final
@@ -267,6 +278,7 @@ class HeldOutLikelihood:
 
     model: NeuralProcess
     tasks: tuple[Batch, ...]
+    by_dim: dict[int, float] = field(default_factory=dict)  # there is one number of input dimensions
     unit = "negative log-likelihood"
 
     @staticmethod

@@ -1,8 +1,7 @@
-"""How good a network is on tasks that it is not trained on, while it trains.
+"""The score of a network on held-out tasks, while it trains.
 
-Where the exact process is known the score is in nats a point. By the identity between information and squared error, a denoiser
-that is off by `d` from the exact one costs a likelihood the integral of E[d^2] / ratio^2 over log ratio. Elsewhere it is the
-training loss, on fixed functions, levels and noise.
+Where the exact process is known, the score is in nats a point: an error `d` of the denoiser costs the integral of
+E[d^2] / ratio^2 over log ratio (the I-MMSE identity). Elsewhere it is the training loss on fixed functions, levels and noise.
 """
 
 import math
@@ -60,7 +59,7 @@ class Validation:
             sources, tasks, exact = sources[:1], JOINT_TASKS, None
         drawn = (source.draw(tasks, generator=generator) for source in sources)
         used = (batch if objective.use_context or joint else batch.without_context() for batch in drawn)
-        kept = tuple(replace(batch, x=batch.x.float(), y=batch.y.float(), law=None) for batch in used)
+        kept = tuple(replace(batch, x=batch.x.float(), y=batch.y.float(), expectation=None) for batch in used)
         return Validation(kept, prediction, objective, None if exact is None else exact.to(device), joint)
 
     @property

@@ -1,4 +1,4 @@
-"""What every step of a training run sees: functions, noise levels and noise, a function of seed, rank and number alone."""
+"""The inputs of every training step: functions, noise levels and noise, determined by seed, rank and step."""
 
 import hashlib
 from collections.abc import Iterator
@@ -6,23 +6,29 @@ from itertools import count
 from operator import itemgetter
 
 import torch
+from torch import Tensor
 
-from ndp.diffusion.joint_objective import noise_one_or_both
 from ndp.diffusion.levels import alpha, cosine, sigma
-from ndp.diffusion.objective import draw_levels, draw_levels_from, hold_context, hold_known
-from ndp.priors.tasks import Source
-from ndp.training.config import JOINT_MODEL, Recipe
-from ndp.training.update import StepInputs
+from ndp.diffusion.objective import (
+    StepInputs,
+    draw_levels,
+    draw_levels_from,
+    hold_context,
+    hold_known,
+    noise_one_or_both,
+)
+from ndp.priors.tasks import Batch, Source
+from ndp.training.config import Recipe
 
-# Turns of a source whose functions are drawn together: one large batched Cholesky instead of many small ones.
+# Steps of a source whose functions are drawn together: one large batched Cholesky instead of many small ones.
 CHUNK = 32
 
 
 class TrainingInputs:
-    """The inputs of every step. Sources take turns, a step each, and each of them draws the tasks of many turns together.
+    """The inputs of every step. Sources are interleaved, one step each, and each draws the tasks of many steps together.
 
-    Muon's moves do not shrink with the gradient: were many steps of one source to follow each other, a source that disagrees
-    with the others would be outvoted by them, however large its loss. So close together, momentum adds up what all of them say.
+    The size of Muon's moves does not shrink with the gradient. After many steps on one source, its momentum would outweigh
+    other sources however large their loss; interleaved, momentum is an average over all of them.
     """
 
     def __init__(self, sources: list[Source], recipe: Recipe, device: torch.device, rank: int) -> None:
@@ -41,40 +47,47 @@ class TrainingInputs:
             yield drawn[source][index]
 
     def chunk(self, source: int, number: int) -> list[StepInputs]:
-        """Many turns of a source."""
+        """The inputs of `CHUNK` steps of a source."""
         recipe, generator = self._recipe, self._generator
         generator.manual_seed(seed_of(recipe.seed, self._rank, number * len(self.sources) + source))
         batch = self.sources[source].draw(CHUNK * recipe.batch, generator=generator)
         if not recipe.use_context:
             batch = batch.without_context()
-        x, y, num_context = batch.x, batch.y, batch.num_context
-        if (
-            self._schedule is None and batch.independent and recipe.model != JOINT_MODEL
-        ):  # each target at a level of its own
-            asked = x.shape[1] - num_context
-            level = draw_levels(asked * len(x), groups=len(x), generator=generator, law=recipe.level_law)
-            level = level.unflatten(0, (-1, asked))
-        elif self._schedule is None:
-            level = draw_levels(CHUNK * recipe.batch, groups=CHUNK, generator=generator, law=recipe.level_law)
-        else:
-            level = draw_levels_from(self._schedule, CHUNK * recipe.batch, generator=generator)
-        if batch.known is None:
-            levels = hold_context(level, x.shape[1], num_context, generator=generator, noisy_share=recipe.noisy_share)
-        else:
-            levels = hold_known(level, batch.known)
-        noised = y.shape[-1]
-        if recipe.model == JOINT_MODEL:
-            levels = noise_one_or_both(levels, num_context, generator=generator, together=recipe.together)
-            noised += x.shape[-1]
+        x, y = batch.x, batch.y
+        levels = self._levels(batch)
+        noised = y.shape[-1] + (x.shape[-1] if recipe.joint else 0)
         eps = torch.randn((*y.shape[:2], noised), generator=generator, device=generator.device)
         values = x.float(), y.float(), levels.float(), eps
-        answer = None
-        if recipe.expected:
+        posterior_mean = None
+        if recipe.posterior_mean:
             level = values[2].double()
             y_t = alpha(level)[..., None] * y + sigma(level)[..., None] * eps
-            answer = batch.expected(y_t, level).float()
-        every = StepInputs(*values, batch.mask_if_needed, num_context, batch.independent, batch.of_function, answer)
+            posterior_mean = batch.posterior_mean(y_t, level).float()
+        every = StepInputs(
+            *values, batch.mask_if_needed, batch.num_context, batch.independent, batch.of_function, posterior_mean
+        )
         return [every.map(itemgetter(slice(start, start + recipe.batch))) for start in range(0, len(x), recipe.batch)]
+
+    def _levels(self, batch: Batch) -> Tensor:
+        """Levels of every point: of the values or, for a joint model, of inputs and values."""
+        recipe, generator = self._recipe, self._generator
+        tasks, points = batch.x.shape[:2]
+        if self._schedule is not None:
+            level = draw_levels_from(self._schedule, tasks, generator=generator)
+        elif batch.independent and not recipe.joint:  # each target has its own level
+            asked = points - batch.num_context
+            level = draw_levels(asked * tasks, groups=tasks, generator=generator, law=recipe.level_law)
+            level = level.unflatten(0, (-1, asked))
+        else:
+            level = draw_levels(tasks, groups=CHUNK, generator=generator, law=recipe.level_law)
+        if batch.known is not None:
+            levels = hold_known(level, batch.known)
+        else:
+            share = recipe.noisy_share
+            levels = hold_context(level, points, batch.num_context, generator=generator, noisy_share=share)
+        if not recipe.joint:
+            return levels
+        return noise_one_or_both(levels, batch.num_context, generator=generator, joint_share=recipe.joint_share)
 
 
 def seed_of(seed: int, rank: int, chunk: int) -> int:

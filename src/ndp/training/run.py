@@ -3,107 +3,45 @@
 import math
 import os
 import tomllib
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from lightning_fabric import Fabric
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as ProgressBar
 
 from ndp.core.devices import read_device
-from ndp.models.checkpoint import write_model
-from ndp.priors.image import IMAGE_SETS
-from ndp.priors.registry import PRIORS
-from ndp.processes.joint import JointNDP
-from ndp.processes.ndp import NDP
-from ndp.processes.neural_process import NeuralProcess
-from ndp.training import loop
-from ndp.training.build import begin_with, make_model, make_sources, make_validation
+from ndp.models.registry import TrainedModel, write_model
+from ndp.priors.registry import IMAGE_SETS, PRIORS
+from ndp.processes.neural_process import HeldOutLikelihood
+from ndp.processes.validation import Validation
+from ndp.training.build import begin_with, model_of, validation_of
 from ndp.training.config import Recipe
+from ndp.training.data import TrainingData, read_data
+from ndp.training.loop import Half, Progress, fit
 from ndp.training.run_folder import RunFolder
-from ndp.training.validation import Validation
+from ndp.training.speed import Speed
 
 # What a user may ask for: what that is to Fabric, and what is in float16, whose gradients `Update` scales and not Fabric.
-PRECISIONS: dict[str, tuple[str, loop.Half | None]] = {
+PRECISIONS: dict[str, tuple[str, Half | None]] = {
     "32-true": ("32-true", None),
-    **{str(half): ("32-true", half) for half in loop.Half},
+    **{str(half): ("32-true", half) for half in Half},
     "bf16-mixed": ("bf16-mixed", None),
 }
 
 
-def train(
-    recipe: Recipe,
-    folder: RunFolder,
-    *,
-    fabric: Fabric,
-    console: Console,
-    save_every: int = 2000,
-    validate_every: int = 2000,
-    time_limit: float = math.inf,
-    precision: str = "32-true",
-) -> tuple[NDP | JointNDP | NeuralProcess, loop.Speed]:
-    """Start or resume the run of a folder; the model is saved at its end, and its state on the way."""
-    fabric.launch()
-    model = make_model(recipe)
-    if recipe.start and not folder.seconds():
-        begin_with(model, recipe.start)
-    sources = make_sources(recipe, fabric.device)
-    validation = make_validation(recipe, model, fabric.device)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TextColumn("{task.fields[score]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    scores: dict[str, Any] = {}
-    with Progress(*columns, console=console, disable=not fabric.is_global_zero) as bar:
-        task = bar.add_task("loss -", total=recipe.steps, rate="", score="")
+@dataclass(frozen=True)
+class Run:
+    """A run that is ready to start or to resume: its folder and recipe, its data and model, and where it computes."""
 
-        def report(progress: loop.Progress) -> None:
-            if not fabric.is_global_zero:
-                return
-            rate = f"{progress.step / max(progress.seconds, 1e-9):.0f} steps/s"
-            bar.update(task, completed=progress.step, description=f"loss {progress.loss:.4f}", rate=rate)
-            if progress.validation is not None:
-                bar.update(task, score=f"{validation.unit} {progress.validation:.4f}")
-                scores[validation.unit] = round(progress.validation, 5)
-                if isinstance(validation, Validation) and len(recipe.dims) > 1:
-                    each = {f"{validation.unit}, D = {dim}": value for dim, value in validation.by_dim.items()}
-                    scores.update({name: round(value, 5) for name, value in each.items()})
-                    console.print(
-                        f"step {progress.step}, {validation.unit}: "
-                        + ", ".join(f"D = {dim} {value:.4f}" for dim, value in validation.by_dim.items())
-                    )
-            folder.log(progress.step, progress.loss, progress.learning_rate, progress.seconds, progress.validation)
-
-        speed = loop.fit(
-            model,
-            sources,
-            recipe,
-            folder=folder,
-            fabric=fabric,
-            save_every=save_every,
-            report=report,
-            validate=validation,
-            validate_every=validate_every,
-            time_limit=time_limit,
-            half=PRECISIONS[precision][1],
-        )
-    if fabric.is_global_zero:
-        model.about = {
-            "trained_on": describe(recipe),
-            "recipe": recipe.as_dict()  # without where things were on this machine
-            | {"data_dir": Path(recipe.data_dir).name, "start": Path(recipe.start).name},
-            "minutes": round(folder.seconds() / 60, 2),
-            "speed": {name: round(value, 3) for name, value in asdict(speed).items()},
-            "scores": scores,
-        }
-        write_model(model, folder.path)
-    return model, speed
+    folder: RunFolder
+    recipe: Recipe
+    data: TrainingData
+    model: TrainedModel
+    fabric: Fabric
+    half: Half | None
 
 
 def prepare(
@@ -116,25 +54,113 @@ def prepare(
     device: str,
     devices: int,
     precision: str,
-) -> tuple[RunFolder, Recipe, Fabric]:
-    """The folder, recipe and machine of a run, from what a user asked for on the command line."""
+) -> Run:
+    """A run from what a user asked for on the command line. A mistake is reported before the folder is made."""
     if precision not in PRECISIONS:
         raise ValueError(f"--precision is one of {', '.join(PRECISIONS)}, not {precision!r}")
-    fabric = _fabric(device, devices, PRECISIONS[precision][0])
-    if resume is not None:
-        if settings or config or out:
-            raise ValueError("--resume goes on with the recipe of its folder; leave the other settings out")
-        folder = RunFolder(resume)
-        return folder, folder.recipe(), fabric
-    if out is None:
+    if resume is not None and (settings or config or out):
+        raise ValueError("--resume goes on with the recipe of its folder; leave the other settings out")
+    if resume is None and out is None:
         raise ValueError("a run needs a folder: --out FOLDER (or --resume FOLDER)")
-    recipe = Recipe.from_dict((_read_toml(config) if config else {}) | settings)
-    model = make_model(recipe)  # what is wrong with a recipe is said before its folder is made
-    if recipe.start:
+    for_fabric, half = PRECISIONS[precision]
+    fabric = _fabric(device, devices, for_fabric)
+    if resume is not None:
+        folder = RunFolder(resume)
+        recipe = folder.recipe()
+    else:
+        recipe = Recipe.from_dict((_read_toml(config) if config else {}) | settings)
+    fabric.launch()
+    data = read_data(recipe, fabric.device)
+    model = model_of(recipe, data)
+    if resume is None and out is not None:
+        if recipe.start:
+            begin_with(model, recipe.start)
+        if fabric.is_global_zero:
+            RunFolder.create(out, recipe, overwrite=overwrite)
+        fabric.barrier()
+        folder = RunFolder(out)
+    elif recipe.start and not folder.seconds():  # nothing was saved yet
         begin_with(model, recipe.start)
-    if fabric.global_rank == 0:
-        return RunFolder.create(out, recipe, overwrite=overwrite), recipe, fabric
-    return RunFolder(out), recipe, fabric
+    return Run(folder, recipe, data, model, fabric, half)
+
+
+def train(
+    run: Run,
+    *,
+    console: Console,
+    save_every: int = 2000,
+    validate_every: int = 2000,
+    time_limit: float = math.inf,
+) -> Speed:
+    """Start or resume a run; its model is saved at the end, and its state on the way."""
+    model, recipe = run.model, run.recipe
+    validation = validation_of(model, recipe, run.data, run.fabric.device)
+    scores: dict[str, float] = {}
+    with _progress_bar(console, shown=run.fabric.is_global_zero) as bar:
+        task = bar.add_task("loss -", total=recipe.steps, rate="", score="")
+
+        def report(progress: Progress) -> None:
+            if not run.fabric.is_global_zero:
+                return
+            rate = f"{progress.step / max(progress.seconds, 1e-9):.0f} steps/s"
+            bar.update(task, completed=progress.step, description=f"loss {progress.loss:.4f}", rate=rate)
+            if progress.validation is not None:
+                bar.update(task, score=f"{validation.unit} {progress.validation:.4f}")
+                scores.update(_scores(validation, progress.validation))
+                if len(validation.by_dim) > 1:
+                    each = ", ".join(f"D = {dim} {value:.4f}" for dim, value in validation.by_dim.items())
+                    console.print(f"step {progress.step}, {validation.unit}: {each}")
+            run.folder.log(progress.step, progress.loss, progress.learning_rate, progress.seconds, progress.validation)
+
+        speed = fit(
+            model,
+            list(run.data.sources),
+            recipe,
+            folder=run.folder,
+            fabric=run.fabric,
+            save_every=save_every,
+            report=report,
+            validate=validation,
+            validate_every=validate_every,
+            time_limit=time_limit,
+            half=run.half,
+        )
+    if run.fabric.is_global_zero:
+        minutes = round(run.folder.seconds() / 60, 2)
+        model.about = _about(recipe) | {
+            "minutes": minutes,
+            "speed": {name: round(value, 3) for name, value in asdict(speed).items()},
+            "scores": scores,
+        }
+        write_model(model, run.folder.path)
+    return speed
+
+
+def _scores(validation: Validation | HeldOutLikelihood, score: float) -> dict[str, float]:
+    """The score and, where there are several numbers of input dimensions, the score at each."""
+    each = {f"{validation.unit}, D = {dim}": value for dim, value in validation.by_dim.items()}
+    found = {validation.unit: score} | (each if len(each) > 1 else {})
+    return {name: round(value, 5) for name, value in found.items()}
+
+
+def _about(recipe: Recipe) -> dict[str, Any]:
+    """What a model is trained on, without where things are on this machine."""
+    here = {"data_dir": Path(recipe.data_dir).name, "start": Path(recipe.start).name}
+    return {"trained_on": describe(recipe), "recipe": recipe.as_dict() | here}
+
+
+def _progress_bar(console: Console, *, shown: bool) -> ProgressBar:
+    return ProgressBar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TextColumn("{task.fields[score]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not shown,
+    )
 
 
 def _fabric(device: str, devices: int, precision: str) -> Fabric:
@@ -156,7 +182,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def describe(recipe: Recipe) -> str:
-    """What a model was trained on, in words."""
+    """What a model is trained on, in words."""
     if recipe.data:
         return f"functions of {Path(recipe.data).name}"
     if recipe.of_images:

@@ -1,39 +1,13 @@
-"""One step of training: what it sees, and the update of weights, moments and average that it makes."""
+"""One training step: the update of weights, moments and average."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from lightning_fabric import Fabric
 from torch import Tensor
 
-
-@dataclass(frozen=True)
-class StepInputs:
-    """What one optimiser step sees."""
-
-    x: Float[Tensor, "B N D"]
-    y0: Float[Tensor, "B N P"]
-    level: Float[Tensor, "B N *V"]  # of the values, or of inputs and values where both are noised
-    eps: Float[Tensor, "B N E"]  # alike
-    mask: Bool[Tensor, "B N"] | None  # none: all points are real
-    num_context: int
-    independent: bool = False
-    of_function: Bool[Tensor, "B"] | None = None  # for networks that tell functions from observations
-    answer: Float[Tensor, "B N P"] | None = None  # the values to learn, where they are not `y0`
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        every = self.x, self.y0, self.level, self.eps, self.mask, self.of_function, self.answer
-        return tuple(t for t in every if t is not None)
-
-    def map(self, change: Callable[[Tensor], Tensor]) -> "StepInputs":
-        x, y0, level, eps = (change(t) for t in (self.x, self.y0, self.level, self.eps))
-        mask, of_function, answer = (
-            None if t is None else change(t) for t in (self.mask, self.of_function, self.answer)
-        )
-        return StepInputs(x, y0, level, eps, mask, self.num_context, self.independent, of_function, answer)
-
+from ndp.diffusion.objective import StepInputs
 
 GRADIENT_SCALE = 2.0**14  # where gradients pass through 16 bits; a power of two, so that it rounds nothing
 
@@ -41,9 +15,9 @@ GRADIENT_SCALE = 2.0**14  # where gradients pass through 16 bits; a power of two
 class Update:
     """One optimiser step: loss, gradient, clipping, Muon or AdamW, and the running average of the weights.
 
-    On one GPU the whole step is captured as a CUDA graph for each shape of its inputs, and replayed: the networks are so small
-    that launching their kernels one by one would take several times as long as running them. A loss that draws noise of its own
-    takes it from the generator that it is given, which is seeded by the number of the step.
+    On one GPU the whole step is a CUDA graph for each shape of its inputs: the networks are small, and launching their kernels
+    one by one takes several times as long as running them. A loss that draws noise takes it from the given generator, which is
+    seeded by the number of the step.
     """
 
     def __init__(
@@ -64,7 +38,7 @@ class Update:
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self._new_share = torch.zeros((), device=fabric.device)
         self._generator = torch.Generator(fabric.device)
-        # One for all shapes: no two steps are under way at a time, and of a step nothing but its loss is kept.
+        # One pool for all shapes: steps do not overlap, and only the loss of a step is kept.
         self._memory = torch.cuda.graph_pool_handle() if on_graph else None
         self._graphs: dict[tuple[torch.Size, int, bool], tuple[torch.cuda.CUDAGraph, StepInputs, Tensor]] = {}
 
@@ -124,7 +98,7 @@ class Update:
         return graph, held, loss
 
     def _tensors(self) -> list[Tensor]:
-        """All that a step changes; the optimiser's own tensors exist after its first step."""
+        """The tensors that a step changes; the optimiser's tensors exist after its first step."""
         moments = [
             value for p in self._parameters for value in self._optimizer.state[p].values() if isinstance(value, Tensor)
         ]

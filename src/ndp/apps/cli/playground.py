@@ -5,27 +5,27 @@ from typing import Annotated
 import typer
 
 from ndp.apps.cli.commands import app
-from ndp.apps.cli.common import require, told_plainly
+from ndp.apps.cli.common import require, user_errors
 
 
 @app.command()
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen at. The default is reached from this machine only.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, typer.Option(help="Address to listen at. The default can be reached from this machine only.")
+    ] = ("127.0.0.1"),
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen at.")] = 8000,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
 ) -> None:
-    """The playground: click points on a page, see functions appear. Ctrl-C ends it."""
+    """Serve the playground: a page on which points become functions. Ctrl-C ends it."""
     from rich.console import Console
 
     console = Console()
-    with told_plainly():
+    with user_errors():
         with console.status("Importing torch"):
             require("fastapi", "uvicorn", extra="serve")
             from ndp.apps.playground import server
 
             server.check_free(host, port)
-            made = server.make_server(host=host, port=port)
+            listening = server.make_server(host=host, port=port)
         console.print(f"The playground is at [bold]{server.address(host, port)}[/]; Ctrl-C ends it.", soft_wrap=True)
-        server.run(made, host=host, port=port, open_page=open_page)
+        server.run(listening, host=host, port=port, open_page=open_page)

@@ -1,0 +1,90 @@
+"""The weights that training changes: the optimiser that moves them, their running average, and how both are saved."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from ndp.training.config import Recipe
+from ndp.training.muon import Muon
+from ndp.training.run_folder import TrainingState
+
+T = TypeVar("T")
+_OPTIMISERS: dict[str, Any] = {"muon": Muon, "adamw": torch.optim.AdamW}
+
+
+@dataclass
+class Weights:
+    """A network, the optimiser of its trained parameters, and the running average of these."""
+
+    network: nn.Module
+    optimizer: torch.optim.Optimizer
+    parameters: dict[str, nn.Parameter]
+    average: list[Tensor]
+
+    @staticmethod
+    def of(network: nn.Module, recipe: Recipe, device: torch.device, *, on_graph: bool) -> "Weights":
+        """All weights of a network or, with `gate_only`, those of its gate. `on_graph` is for steps in a CUDA graph."""
+        trained: Any = network.to(device).requires_grad_(not recipe.gate_only)
+        if recipe.gate_only:
+            trained.gate.requires_grad_(True)
+        parameters = {name: p for name, p in network.named_parameters() if p.requires_grad}
+        optimizer = _OPTIMISERS[recipe.optimiser](
+            parameters.values(),
+            lr=torch.tensor(recipe.learning_rate, device=device) if on_graph else recipe.learning_rate,
+            weight_decay=recipe.weight_decay,
+            betas=(0.9, 0.99),
+            capturable=on_graph,
+            fused=on_graph,
+        )
+        return Weights(network, optimizer, parameters, [p.detach().clone() for p in parameters.values()])
+
+    def score(self, validate: Callable[[Any], T]) -> T:
+        """The score of the averaged weights."""
+        with self._averaged():
+            return validate(self.network)
+
+    @contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """The averaged weights take the place of the trained ones."""
+        parameters = [p.detach() for p in self.parameters.values()]
+        kept = [p.clone() for p in parameters]
+        try:
+            torch._foreach_copy_(parameters, self.average)
+            yield
+        finally:
+            torch._foreach_copy_(parameters, kept)
+
+    def finish(self) -> None:
+        """Give the network its averaged weights, and end their training."""
+        torch._foreach_copy_([p.detach() for p in self.parameters.values()], self.average)
+        self.network.requires_grad_(False)
+
+    def state(self, step: int, seconds: float) -> TrainingState:
+        """Everything that a resumed run needs."""
+        tensors = {f"weight/{name}": parameter.detach() for name, parameter in self.network.named_parameters()}
+        for (name, parameter), mean in zip(self.parameters.items(), self.average, strict=True):
+            moments = self.optimizer.state[parameter]
+            tensors[f"average/{name}"] = mean
+            tensors[f"first/{name}"] = moments["exp_avg"]
+            if "exp_avg_sq" in moments:
+                tensors[f"second/{name}"] = moments["exp_avg_sq"]
+        return TrainingState(step, seconds, tensors)
+
+    @torch.no_grad()
+    def restore(self, state: TrainingState) -> int:
+        """The inverse of `state`; returns the step."""
+        for name, parameter in self.network.named_parameters():
+            parameter.copy_(state.tensors[f"weight/{name}"])
+        for (name, parameter), mean in zip(self.parameters.items(), self.average, strict=True):
+            mean.copy_(state.tensors[f"average/{name}"])
+            moments = {"exp_avg": state.tensors[f"first/{name}"].clone()}
+            if (second := state.tensors.get(f"second/{name}")) is not None:
+                on_graph = self.optimizer.param_groups[0]["capturable"]
+                moments["step"] = torch.tensor(float(state.step), device=parameter.device if on_graph else "cpu")
+                moments["exp_avg_sq"] = second.clone()
+            self.optimizer.state[parameter] = moments
+        return state.step
