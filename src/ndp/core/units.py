@@ -183,7 +183,8 @@ def box_units(
     """Inputs from the box [low, high] to [domain[0], domain[1]]^D, outputs standardised: what an optimiser needs."""
     scale = (high - low).double() / (domain[1] - domain[0])
     shift = low.double() - domain[0] * scale
-    outputs = standard_units(low[None, None], y.reshape(1, -1, 1) if y.ndim < 3 else y)
+    values = y.reshape(1, -1, 1) if y.ndim < 3 else y
+    outputs = standard_units(values, values)
     return Units(shift[None, None], scale[None, None], outputs.y_shift, outputs.y_scale)
 
 
