@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo serve test browser format clean
+.PHONY: demo serve test test-gpu browser format clean
 
 demo: $(READY)
 	$(BIN)/ndp demo
@@ -16,6 +16,10 @@ test: $(READY) browser
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pytest -n auto
+
+# The tests that need a CUDA device, on a machine that has one, with its own Python and packages: nothing is installed.
+test-gpu:
+	NDP_TEST_GPU=1 PYTHONPATH=src $(PYTHON) -m pytest -m gpu $$(grep -rl --include='test_*.py' 'mark\.gpu' tests)
 
 # The tests of the page need a Chromium. Where none is and none can be installed, they are skipped, and say so.
 browser:

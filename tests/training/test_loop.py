@@ -298,7 +298,7 @@ def test_a_gradient_that_is_too_large_for_half_precision_is_left_out_of_its_step
     assert weight[1].item() == pytest.approx(0.9, abs=1e-3)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_a_captured_step_on_the_gpu_does_what_the_plain_step_does() -> None:
     plan = recipe(steps=40)
     model = make_model(plan)
