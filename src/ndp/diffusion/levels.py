@@ -40,8 +40,8 @@ def level_of_ratio(ratio: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 def noisiest_ratio(num_values: int) -> float:
     """Where a solver starts on a function of `num_values` values.
 
-    The start takes the covariance S + ratio^2 I of `y_t / alpha` for (1 + ratio^2) I. Values of unit variance that all move
-    together make an eigenvalue of S as large as their number, so the ratio grows with its root, to where training ends.
+    The start replaces the covariance S + ratio^2 I of `y_t / alpha` by (1 + ratio^2) I. Perfectly correlated values of unit
+    variance give S an eigenvalue as large as their number. So the ratio grows with its root, up to the largest one of training.
     """
     return min(max(40.0, 6.0 * math.sqrt(num_values)), 80.0)
 
@@ -49,7 +49,7 @@ def noisiest_ratio(num_values: int) -> float:
 def log_uniform(
     steps: int, *, largest: float = 40.0, smallest: float = 0.01, dtype: torch.dtype = torch.float64
 ) -> Float[Tensor, "{steps}"]:
-    """Levels uniform in log(sigma / alpha), from noise to data: the best grid for every solver we measured."""
+    """Levels uniform in log(sigma / alpha), from noise to data: the most accurate grid for all solvers here."""
     _check_grid(steps, largest, smallest)
     return torch.linspace(-2 * math.log(largest), -2 * math.log(smallest), steps, dtype=dtype)
 

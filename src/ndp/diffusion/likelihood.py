@@ -36,8 +36,8 @@ def log_prob(
 
     Fourth-order Runge-Kutta for the path, on a grid uniform in `u`; the trapezoid rule for the divergence at its nodes.
     The default grid is within 0.001 nats a point of the exact density on GP posteriors with noise 0.05. Functions without
-    observation noise have no density; what is measured then is about that of the function with noise of the finest level added.
-    `with_noise` says that `y0` carries just that noise: then the path starts there, and nothing is left out below.
+    observation noise have no density; the result is then about the density with noise of the finest level added.
+    `with_noise` says that `y0` carries exactly that noise: the path then starts at the finest level.
     """
     size = y0.shape[-2] * y0.shape[-1]
     levels = default_levels(size) if levels is None else levels
@@ -48,7 +48,7 @@ def log_prob(
 def log_prob_of_each(
     denoise: Denoiser, y0: Float[Tensor, "B M 1"], levels: Float[Tensor, "K"]
 ) -> Float[Tensor, "B M 1"]:
-    """The log-density of every value by itself, under a denoiser that denoises each of them alone."""
+    """The log-density of every value by itself, under a denoiser of independent targets."""
     total, noise = _along_the_path(denoise, y0, levels, _slope, 1, False)
     return noise + total
 

@@ -1,13 +1,13 @@
-"""From noise to single values, each with a law of its own: a solver that knows how its denoiser slopes.
+"""A solver for independent scalar values, which uses the slope of the denoiser and is exact for Gaussians.
 
-A few noises (nodes of Gauss-Hermite quadrature) travel together, and the differences between neighbours tell the slope k of the
-denoiser at each of them. A denoiser with this value and slope at `u = y_t / alpha` is, from there on, that of one normal law,
-along which the probability-flow ODE is solved in closed form. From ratio a to ratio b,
+The nodes of a Gauss-Hermite quadrature are solved at once. Finite differences between neighbours give the slope k of the denoiser
+at each node. A denoiser with this value and slope at `u = y_t / alpha` is that of a Gaussian, for which the probability-flow
+ODE has a closed form. From ratio a to ratio b,
 
     u_b = u_a + (y0_hat - u_a) (1 - c) / (1 + sqrt(rho)),    c = b^2 / a^2,    rho = k + (1 - k) c
 
-With k = 0 that is a step of DDIM, and to b = 0 with k = 1 half of one. So normal laws are solved exactly, be it in one step.
-For others, what y0_hat is off by from what the last step expected of it grows on, as fast as in that step.
+With k = 0 this is a step of DDIM; with k = 1 and b = 0 it is half of one. So Gaussians are solved exactly in any number of
+steps. For other distributions, the prediction error of the last step is extrapolated at its current rate.
 """
 
 import math
@@ -22,15 +22,15 @@ from torch import Tensor
 from ndp.core.typing import Denoiser
 from ndp.diffusion.levels import alpha, log_uniform, ratio
 
-APART = 0.3  # noises closer than this do not tell each other's slopes
-STEEPEST = 0.99  # slope that the first call may find: of a law ten times as wide as the noise
-DROWNS = 3.0  # noise of so many standard deviations of a law: what a network says of its variance is too rough there
+APART = 0.3  # least distance of two nodes whose difference gives a slope
+STEEPEST = 0.99  # largest slope at the first level: of a distribution ten times as wide as the noise
+LARGEST_NOISE = 3.0  # in standard deviations: with more noise the slope is too inaccurate for a variance
 LEAST = 1e-9
 
 
 @dataclass(frozen=True)
 class Passed:
-    """What the denoiser says at the nodes, in passing."""
+    """The denoiser at the nodes, at one level."""
 
     ratio: float
     y0_hat: Float[Tensor, "Q B M 1"]
@@ -39,7 +39,7 @@ class Passed:
 
 @dataclass(frozen=True)
 class SolvedValues:
-    """Values at data, and what was seen on the way there."""
+    """Values without noise, and the denoiser at the levels before."""
 
     weights: Float[Tensor, "Q 1 1 1"]
     nodes: Float[Tensor, "Q B M 1"]
@@ -47,21 +47,21 @@ class SolvedValues:
     passed: tuple[Passed, ...]
 
     def moments(self) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M 1"]]:
-        """Mean and variance. A node stands for a share of a law, and the denoiser knows what that share is like:
+        """Mean and variance, by the law of total variance at one level:
 
-            Var[y0] = Var[y0_hat] + E[ratio^2 slope]        (total variance, at any level)
+            Var[y0] = Var[y0_hat] + E[ratio^2 slope]
 
-        so that what lies between the nodes counts too. The more noise the better, while it does not drown the law.
+        The second term is the variance between the nodes. The noisiest level is used at which the slope is accurate.
         """
         found, clear = [], []
         for one in self.passed:  # the noisiest first
             mean, variance = self._weighed(one.y0_hat)
             variance = variance + one.ratio**2 * (self.weights * one.slope).sum(0)
             found.append(torch.stack([mean, variance]))
-            clear.append(variance >= (one.ratio / DROWNS) ** 2)
+            clear.append(variance >= (one.ratio / LARGEST_NOISE) ** 2)
         found.append(torch.stack(self._weighed(self.nodes)))
         clear.append(torch.ones_like(found[-1][0], dtype=torch.bool))
-        best = torch.stack(clear).int().argmax(0)  # the first that is
+        best = torch.stack(clear).int().argmax(0)  # the first
         mean, variance = torch.stack(found).gather(0, best.expand(1, 2, *best.shape))[0]
         return mean, variance
 
@@ -71,7 +71,7 @@ class SolvedValues:
 
 
 def value_levels(steps: int, trained: tuple[float, float], dtype: torch.dtype) -> Float[Tensor, "{steps}"]:
-    """Where to call a denoiser of values of about unit variance: in a wider range the more calls there are."""
+    """Levels for values of about unit variance; more steps cover a wider range."""
     largest, smallest = min(0.8 * steps, trained[1]), max(0.1 / steps, trained[0])
     return log_uniform(steps, largest=max(largest, 2 * smallest), smallest=smallest, dtype=dtype)
 
@@ -84,10 +84,10 @@ def solve_values(
     *,
     nodes: int = 4,
 ) -> SolvedValues:
-    """The values [S B M 1] that become of the noises `asked`, beside those of the nodes, each value alone.
+    """Solve from the noises `asked` and from the nodes to values, each target by itself.
 
-    One call of the denoiser a level: at the first for two noises, then for nodes and `asked` together. An answer does not
-    depend on what else is asked for.
+    The denoiser is called once a level: for two noises at the first, then for nodes and `asked` in one batch. A value does
+    not depend on the other noises in `asked`.
     """
     place, weight = np.polynomial.hermite_e.hermegauss(nodes)
     own = like.new_tensor(place)
@@ -98,7 +98,7 @@ def solve_values(
     mean, slope = _line(denoise, like, levels[0], ratios[0])
     u = mean + ratios[0] * (1 - slope).rsqrt() * noise
     y0_hat, k = mean + slope * (u - mean), slope.expand(u.shape)
-    expected, last_step = y0_hat, 1.0  # a line is what it is expected to be
+    expected, last_step = y0_hat, 1.0  # the start is exact for a Gaussian
     passed = []
     for index, (now, then) in enumerate(pairwise(ratios)):
         if index:
@@ -109,7 +109,7 @@ def solve_values(
         rho = (k + (1 - k) * c).clamp(min=LEAST)
         pull = y0_hat - u
         u = u + pull * (1 - c) / (1 + rho.sqrt())
-        if then:  # Simpson's rule along the step, on what grows from nothing in it
+        if then:  # Simpson's rule for the error, which is zero at the start of the step
             step, halfway = math.log(now / then), (k + (1 - k) * then / now).clamp(min=LEAST)
             grown = (y0_hat - expected) * step**2 / (6 * last_step) * (1 + 2 * (rho / halfway).sqrt())
             expected = u + pull * c / rho.sqrt() + k / rho * grown
@@ -121,7 +121,7 @@ def solve_values(
 def _line(
     denoise: Denoiser, like: Float[Tensor, "B M _"], level: Float[Tensor, ""], at: float
 ) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M 1"]]:
-    """The mean of a law and the slope of its denoiser where noise makes all laws normal."""
+    """Mean and slope of the denoiser at the noisiest level, where every distribution is nearly Gaussian."""
     far = math.sqrt(1 + at**2)
     ends = like.new_tensor([-far, far]).reshape(2, 1, 1, 1).expand(2, *like.shape[:2], 1)
     low, high = denoise(alpha(level) * ends, level)
@@ -132,7 +132,7 @@ def _line(
 def _neighbours(
     nodes: Float[Tensor, "Q"], noise: Float[Tensor, "S #B"]
 ) -> tuple[Int[Tensor, "S #B 1 1"], Int[Tensor, "S #B 1 1"]]:
-    """The node below each noise and the one above it; at the ends the same twice."""
+    """The nodes below and above each noise; at the ends the same node twice."""
     below = (nodes[:, None, None] <= noise - APART).sum(0) - 1
     above = len(nodes) - (nodes[:, None, None] >= noise + APART).sum(0)
     left, right = torch.where(below < 0, above, below), torch.where(above == len(nodes), below, above)
@@ -145,7 +145,7 @@ def _slopes(
     left: Int[Tensor, "S #B 1 1"],
     right: Int[Tensor, "S #B 1 1"],
 ) -> Float[Tensor, "S B M 1"]:
-    """Of the parabola through a noise and its neighbours, or of the line to the only one; a denoiser never falls."""
+    """Slopes of the parabola through a noise and its neighbours, or of the line to one; a denoiser never decreases."""
     lengths, secants = [], []
     for side in (left, right):
         length = u - torch.take_along_dim(u, side, dim=0)

@@ -151,10 +151,9 @@ def draw_levels(
     smallest: float = SMALLEST_RATIO,
     largest: float = LARGEST_RATIO,
 ) -> Float[Tensor, "{batch}"]:
-    """Levels to train at: log(sigma / alpha) from a normal law, where the information is, and a uniform share for the tails.
+    """Levels to train at: log(sigma / alpha) is normal, where the information is, with a uniform share for the tails.
 
-    Stratified: each of the `groups` that the batch consists of covers the law evenly, which takes most of the variance out of
-    the loss.
+    Levels are stratified within each of the `groups` of the batch, which removes most of the variance of the loss.
     """
     device = generator.device
     uniform, order = torch.rand(2, groups, batch // groups, generator=generator, dtype=torch.float64, device=device)

@@ -1,4 +1,4 @@
-"""The exact law of a solver's output where the denoiser is linear: no sampling error in what a solver is judged by."""
+"""The exact distribution of a solver's output where the denoiser is linear, to test solvers without sampling error."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from torch import Tensor
 from ndp.core.randomness import normal
 
 
-def affine_law(
+def affine_moments(
     solve: Callable[[Tensor], Tensor], like: Float[Tensor, "B M 1"]
 ) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M M"]]:
     """Mean and covariance of `solve(noise)` for standard normal noise and a deterministic, affine solver.
@@ -25,7 +25,7 @@ def affine_law(
 
 
 class UncorrelatedNoise:
-    """Noise for stochastic solvers under which an ensemble has the exact mean and covariance of the solver's law.
+    """Noise for stochastic solvers under which an ensemble has the exact mean and covariance of the solver's output.
 
     Across the ensemble (the first axis) the noise has mean zero and identity covariance and is uncorrelated with the values
     that it is added to, all to machine precision. The ensemble must hold more than twice as many members as values.
@@ -44,7 +44,7 @@ class UncorrelatedNoise:
         return (basis[..., -points:] * members**0.5).transpose(0, 1)[..., None]
 
 
-def ensemble_law(draws: Float[Tensor, "S B M 1"]) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M M"]]:
+def ensemble_moments(draws: Float[Tensor, "S B M 1"]) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M M"]]:
     """Mean and covariance of an ensemble."""
     mean = draws.mean(dim=0)
     centred = (draws - mean)[..., 0].permute(1, 2, 0)

@@ -1,7 +1,7 @@
-"""RePaint, the paper's conditional sampler: keep the context at the noise level of the targets by noising it anew.
+"""RePaint, the paper's conditional sampler: the context is noised to the level of the targets at every step.
 
-It needs a denoiser of context and targets together and nothing else, so it conditions any network, also one that never saw
-a context in training. It is biased (information reaches the targets with a delay; see `docs/solvers.md`) and takes
+It needs only a denoiser of context and targets together. So it conditions any network, including one that never saw a context
+in training. It is biased (information reaches the targets with a delay; see `docs/solvers.md`) and takes
 K * repeats calls. With no context and one repeat it is ancestral sampling of the prior.
 """
 
@@ -39,8 +39,8 @@ def repaint(
         reached = torch.minimum(level, level_context)[..., None]
         missing = sigma(reached) ** 2 - (alpha(reached) * ratio(level_context)[..., None]) ** 2
         context = (alpha(reached) * y_context).expand(*y_target.shape[:-2], *y_context.shape[-2:])
-        together = torch.cat([context, y_target], dim=-2)
-        fresh = noise(together)[..., :num_context, :]
+        both = torch.cat([context, y_target], dim=-2)
+        fresh = noise(both)[..., :num_context, :]
         return torch.cat([context + missing.clamp(min=0).sqrt() * fresh, y_target], dim=-2)
 
     for now, then in pairwise(levels):

@@ -1,8 +1,8 @@
 """From noise to functions: solvers as pure functions of a bound denoiser.
 
 `from_noise` gives the state at the first of `levels` (levels rise from noise to data), a solver carries it to the last, and
-a last step (`to_zero` or `half_to_zero`) removes what noise is left. K levels and a last step cost K calls of the denoiser a
-draw (with Heun 2K - 1), and the start one call for all draws of a task together.
+a last step (`to_zero` or `half_to_zero`) removes the remaining noise. K levels and a last step cost K calls of the denoiser a
+draw (with Heun 2K - 1), and the start one call for all draws of a task.
 
 The probability-flow ODE in `z = y / alpha` and `s = sigma / alpha` is `dz / ds = (z - y0_hat) / s`.
 """

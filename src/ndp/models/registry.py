@@ -68,7 +68,7 @@ def models_for(dim: int) -> str:
 def load(name: str = "universal") -> GP | NDP | NeuralProcess:
     """A model by its name, from the folder of a run or of saved weights, or from the Hugging Face hub (`owner/name`).
 
-    The default is the one for anybody's data: any function of one to ten inputs, in any units, with unknown noise.
+    The default is for any table: functions of one to ten inputs, in any units, with unknown noise.
     """
     family, _, kernel = name.partition("-")
     if family == "gp" and kernel in KERNELS:

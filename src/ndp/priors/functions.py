@@ -84,7 +84,7 @@ def read_functions(path: Path | str) -> Functions:
 
 
 def split(functions: Functions, validation_share: float = 0.1, seed: int = 0) -> tuple[Functions, Functions]:
-    """Functions to train on and functions to validate with: whole ones, at least one each, chosen by the seed alone."""
+    """Functions to train on and functions to validate with: complete ones, at least one each, chosen by the seed."""
     if not 0 < validation_share < 1:
         raise ValueError(f"validation_share must lie between 0 and 1, not {validation_share}")
     if len(functions) < 2:
@@ -97,7 +97,7 @@ def split(functions: Functions, validation_share: float = 0.1, seed: int = 0) ->
 def units_of(functions: Functions) -> FixedUnits:
     """Brings every input dimension to [-2, 2] and every output to mean 0 and standard deviation 1, over all rows.
 
-    A column that holds one value only is shifted to 0 and not stretched.
+    A column that holds one value only is shifted to 0 and not scaled.
     """
     x, y = functions.x[functions.mask], functions.y[functions.mask]
     low, high = x.amin(0), x.amax(0)

@@ -20,12 +20,12 @@ from ndp.diffusion.objective import (
 from ndp.priors.tasks import Batch, Source
 from ndp.training.config import Recipe
 
-# Steps of a source whose functions are drawn together: one large batched Cholesky instead of many small ones.
+# Steps of a source whose functions are drawn at once: one large batched Cholesky instead of many small ones.
 CHUNK = 32
 
 
 class TrainingInputs:
-    """The inputs of every step. Sources are interleaved, one step each, and each draws the tasks of many steps together.
+    """The inputs of every step. Sources are interleaved, one step each, and each draws the tasks of many steps at once.
 
     The size of Muon's moves does not shrink with the gradient. After many steps on one source, its momentum would outweigh
     other sources however large their loss; interleaved, momentum is an average over all of them.
@@ -40,8 +40,8 @@ class TrainingInputs:
         """The inputs of all steps to come."""
         drawn: dict[int, list[StepInputs]] = {}
         for number in count(step):
-            turn, source = divmod(number, len(self.sources))
-            chunk, index = divmod(turn, CHUNK)
+            own_step, source = divmod(number, len(self.sources))
+            chunk, index = divmod(own_step, CHUNK)
             if index == 0 or source not in drawn:
                 drawn[source] = self.chunk(source, chunk)
             yield drawn[source][index]

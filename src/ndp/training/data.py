@@ -162,7 +162,7 @@ def _has_independent_targets(recipe: Recipe) -> bool:
 
 
 def _joint_sources(recipe: Recipe, spec: PriorSpec, prior: Prior) -> list[Source]:
-    """Independent targets, which is how an input is asked for, and in turn joint targets of one function.
+    """Independent targets, which is how an input is asked for, and joint targets of one function.
 
     An independent input may be anywhere, so that these targets have no clusters. Without a context there are only joint
     targets, 100 of them, as in the paper.

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Atomic writes: a file is complete, or it is not there."""
 
 import os
 import tempfile
