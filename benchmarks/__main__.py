@@ -1,7 +1,7 @@
-"""`python -m benchmarks`: the paper's figures and tables, and what else is measured, one command each."""
+"""`python -m benchmarks`: the paper's figures and tables, and other measurements, one command each."""
 
-from benchmarks import figures, playground_commands  # noqa: F401  # these register their commands
-from benchmarks.commands import app
+from benchmarks import commands, number_commands  # noqa: F401  # these register their commands
+from benchmarks.options import app
 
 if __name__ == "__main__":
     app(prog_name="python -m benchmarks")

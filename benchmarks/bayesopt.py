@@ -1,7 +1,7 @@
 """Bayesian optimisation by Thompson sampling: one rule, many models, the same initial points, and regret.
 
-A run is an objective, a row and a seed. Runs are appended to a file as they are done, one line each, so that a cut experiment
-goes on where it was, and several processes may share the work.
+A run is an objective, a row and a seed. Every finished run is appended to a file as one line. An interrupted experiment
+therefore continues where it stopped, and several processes may share the work.
 """
 
 import json
@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
+from scipy.stats import bootstrap
 from torch import Tensor
 
-from benchmarks.drawing import Tell
+from benchmarks.report import Progress
 from ndp.core.randomness import normal
 from ndp.core.typing import Process
 from ndp.optimise.thompson import PAPER_RULE, Inquiry, Rule, Thompson
@@ -67,20 +68,20 @@ def _rescaled(name: str, title: str, function: Any) -> Objective:
 
 @dataclass(frozen=True)
 class Row:
-    """A model under a rule. `draw` None is random search; `together` draws for all seeds in one call.
+    """A model under a rule. `draw` None is random search; `batched` draws for all seeds in one call.
 
-    `weights` tells networks of the same name apart.
+    `weights` distinguishes networks of the same name.
     """
 
     name: str
     draw: Draw | None
     rule: Rule = PAPER_RULE
-    together: bool = False
+    batched: bool = False
     weights: str = ""
 
     @property
     def version(self) -> str:
-        """What a run must agree with to be a run of this row."""
+        """A run belongs to this row if its version is the same."""
         return f"{self.rule.spread} + {self.rule.local} candidates {self.weights}".strip()
 
 
@@ -88,7 +89,7 @@ class Row:
 class Run:
     """One optimisation: all values in their order, and the seconds that its surrogate took at a step.
 
-    Where several seeds were drawn together the seconds are their share.
+    Where one call drew for several seeds, the seconds are the share of one seed.
     """
 
     objective: str
@@ -99,18 +100,23 @@ class Run:
     seconds: float
 
 
-def one_by_one(process: Process) -> Draw:
-    """Draws of any process."""
+def one_by_one(process: Process, *, observation_noise: bool | None = None) -> Draw:
+    """Draws of any process; with `observation_noise=True` new observations, as networks draw them."""
 
     def draw(inquiries: Sequence[Inquiry]) -> Float[Tensor, "B M"]:
-        drawn = [process.condition(q.x, q.y).sample(q.candidates, generator=q.generator) for q in inquiries]
-        return torch.stack([torch.as_tensor(one).double().cpu() for one in drawn])
+        return torch.stack([_drawn(process, inquiry, observation_noise) for inquiry in inquiries])
 
     return draw
 
 
+def _drawn(process: Process, inquiry: Inquiry, observation_noise: bool | None) -> Float[Tensor, "M"]:
+    posterior = process.condition(inquiry.x, inquiry.y)
+    drawn = posterior.sample(inquiry.candidates, observation_noise=observation_noise, generator=inquiry.generator)
+    return torch.as_tensor(drawn).double().cpu()
+
+
 def all_at_once(ndp: NDP, *, steps: int = FEWEST_STEPS) -> Draw:
-    """Draws of an NDP for equally many observations and candidates each, in one batch: the same as one by one."""
+    """Draws of an NDP in one batch, the same as one by one. All inquiries have equally many observations and candidates."""
 
     def draw(inquiries: Sequence[Inquiry]) -> Float[Tensor, "B M"]:
         x, y, at = (torch.stack([getattr(q, name) for q in inquiries]) for name in ("x", "y", "candidates"))
@@ -120,8 +126,8 @@ def all_at_once(ndp: NDP, *, steps: int = FEWEST_STEPS) -> Draw:
     return draw
 
 
-def optimise(objective: Objective, row: Row, seeds: Sequence[int], evaluations: int, tell: Tell) -> list[Run]:
-    """Runs of several seeds in step. The initial points depend on the seed alone."""
+def optimise(objective: Objective, row: Row, seeds: Sequence[int], evaluations: int, progress: Progress) -> list[Run]:
+    """Runs of several seeds, step by step. The initial points depend on the seed alone."""
     bounds = [[-1.0, 1.0]] * objective.dim
     runs = [Thompson(bounds, None, rule=row.rule, initial=INITIAL, seed=seed) for seed in seeds]
     seconds = 0.0
@@ -129,7 +135,7 @@ def optimise(objective: Objective, row: Row, seeds: Sequence[int], evaluations: 
         if row.draw is None or step < INITIAL:
             points = [run.ask()[0] for run in runs]
         else:
-            tell(f"{objective.title}, {row.name}, {_named(seeds)}: evaluation {step + 1} of {evaluations}")
+            progress(f"{objective.title}, {row.name}, {_named(seeds)}: evaluation {step + 1} of {evaluations}")
             inquiries = [run.inquiry() for run in runs]
             began = time.perf_counter()
             chosen = row.draw(inquiries).argmin(-1).tolist()
@@ -149,21 +155,21 @@ def _named(seeds: Sequence[int]) -> str:
 
 
 def optimise_missing(
-    objective: Objective, row: Row, seeds: Sequence[int], evaluations: int, path: Path, tell: Tell
+    objective: Objective, row: Row, seeds: Sequence[int], evaluations: int, path: Path, progress: Progress
 ) -> None:
-    """Make the runs that the file does not have yet, and append each as it is done."""
+    """Make the runs that the file does not have yet, and append each when it is finished."""
     done = {run.seed for run in read_runs(path, objective, row.name, evaluations, version=row.version)}
     missing = [seed for seed in seeds if seed not in done]
-    size = len(missing) if row.together else 1
+    size = len(missing) if row.batched else 1
     for start in range(0, len(missing), max(1, size)):
-        for run in optimise(objective, row, missing[start : start + size], evaluations, tell):
+        for run in optimise(objective, row, missing[start : start + size], evaluations, progress):
             _append(path, run)
 
 
 def read_runs(path: Path, objective: Objective, row: str, evaluations: int, *, version: str | None = None) -> list[Run]:
-    """The runs of a row in a file that are long enough, cut to length: a short run is the beginning of a longer one.
+    """The runs of a row that are long enough, cut to length: a short run is the beginning of a longer one.
 
-    Without a `version` those of the last version that the file has.
+    Without a `version` they are those of the last version in the file.
     """
     runs = [
         run
@@ -198,7 +204,17 @@ def regret(objective: Objective, runs: Sequence[Run]) -> Float[np.ndarray, "R T"
 def median_interval(
     values: Float[np.ndarray, "R T"], *, level: float = 0.95, resamples: int = 2000
 ) -> Float[np.ndarray, "2 T"]:
-    """A bootstrap interval of the median over runs."""
-    picked = np.random.default_rng(0).integers(len(values), size=(resamples, len(values)))
-    medians = np.median(values[picked], axis=1)
-    return np.quantile(medians, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    """A percentile bootstrap interval of the median over runs; of one run its own values."""
+    if len(values) == 1:
+        return np.repeat(values, 2, axis=0)
+    found = bootstrap(
+        (values,),
+        np.median,
+        axis=0,
+        vectorized=True,
+        confidence_level=level,
+        n_resamples=resamples,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    )
+    return np.stack([found.confidence_interval.low, found.confidence_interval.high])

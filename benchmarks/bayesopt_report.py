@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
 from benchmarks.bayesopt import (
@@ -35,8 +36,7 @@ from benchmarks.bayesopt_rows import (
     chosen_rows,
     make_row,
 )
-from benchmarks.drawing import Tell
-from benchmarks.report import Report, Table
+from benchmarks.report import Progress, Report, Table
 from ndp.core.devices import read_device
 from ndp.core.plotting import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, label_once, new_grid
 
@@ -82,6 +82,31 @@ class Curves:
 Found = dict[tuple[str, str], Curves]  # by the names of objective and row
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What an experiment is asked to make: `objectives` and `rows` limit what is made, and not what is shown.
+
+    Processes that share the work all show the whole of it.
+    """
+
+    objectives: list[str]
+    rows: list[str]
+    seeds: int
+    evaluations: int  # 0: those of the objective
+    models: Path
+    runs: Path
+    device: torch.device
+
+    def includes(self, objective: Objective, row: str) -> bool:
+        return objective.name in self.objectives and row in self.rows
+
+    def evaluations_of(self, objective: Objective) -> int:
+        count = self.evaluations or objective.evaluations
+        if count <= INITIAL:
+            raise ValueError(f"{INITIAL} evaluations are at random; ask for more than that, not {count}")
+        return count
+
+
 def reproduce(
     *,
     quick: bool,
@@ -92,47 +117,63 @@ def reproduce(
     models: Path,
     runs: Path,
     device: str,
-    tell: Tell,
+    progress: Progress,
 ) -> Report:
-    """Make the runs that are asked for and missing, and show all that there are.
-
-    `objective` and `rows` limit what is made, not what is shown, so that processes that share the work show it together.
-    Runs of a network that is not here any more are shown too.
-    """
-    seeds = min(seeds, QUICK_SEEDS) if quick else seeds
-    asked_objectives, asked_rows = chosen_objectives(objective), chosen_rows(rows)
-    found: Found = {}
-    left_out = []
-    for one in objectives():
-        count = evaluations or (QUICK_EVALUATIONS if quick else one.evaluations)
-        if count <= INITIAL:
-            raise ValueError(f"{INITIAL} evaluations are at random; ask for more than that, not {count}")
-        for name in ROWS:
-            row = make_row(name, one.dim, models=models, device=read_device(device))
-            if isinstance(row, Row) and one.name in asked_objectives and name in asked_rows:
-                optimise_missing(one, row, range(seeds), count, runs, tell)
-            kept = read_runs(runs, one, name, count, version=None if isinstance(row, str) else row.version)
-            kept = [run for run in kept if run.seed < seeds]
-            if kept:
-                each = float(np.mean([run.seconds for run in kept]))
-                found[one.name, name] = Curves(one, name, regret(one, kept), each)
-            elif isinstance(row, str):
-                left_out.append(row)
+    """Make the runs that are asked for and missing, and show all that there are."""
+    asked = Asked(
+        chosen_objectives(objective),
+        chosen_rows(rows),
+        min(seeds, QUICK_SEEDS) if quick else seeds,
+        evaluations or (QUICK_EVALUATIONS if quick else 0),
+        models,
+        runs,
+        read_device(device),
+    )
+    found, left_out = collect(asked, progress)
     if not found:
-        raise ValueError(f"there are no runs in {runs}, and none could be made. " + " ".join(dict.fromkeys(left_out)))
+        raise ValueError(f"there are no runs in {runs}, and none could be made. " + " ".join(left_out))
     shown = [one for one in objectives() if any(one.name == key for key, _ in found)]
     return Report(
         name="bayesopt",
         tables=tables(shown, found),
-        seen="\n".join([*verdicts(shown, found), *dict.fromkeys(left_out)]),
+        findings="\n".join([*verdicts(shown, found), *left_out]),
         numbers={
-            "seeds": seeds,
+            "seeds": asked.seeds,
             "initial": INITIAL,
             "objectives": {one.name: one.title for one in shown},
             "rows": [_numbers(curves) for curves in found.values()],
         },
         figure=picture(shown, found),
     )
+
+
+def collect(asked: Asked, progress: Progress) -> tuple[Found, list[str]]:
+    """All curves there are after the missing runs are made, and sentences on rows that have none."""
+    found: Found = {}
+    left_out: dict[str, None] = {}  # a set that keeps its order
+    for objective in objectives():
+        for name in ROWS:
+            row = make_row(name, objective.dim, models=asked.models, device=asked.device)
+            curves = curves_of(objective, name, row, asked, progress)
+            if curves is not None:
+                found[objective.name, name] = curves
+            elif isinstance(row, str):
+                left_out[row] = None
+    return found, list(left_out)
+
+
+def curves_of(objective: Objective, name: str, row: Row | str, asked: Asked, progress: Progress) -> Curves | None:
+    """Regret of a row whose missing runs are made first; kept runs are shown even if the network is not there any more."""
+    count = asked.evaluations_of(objective)
+    version = None
+    if isinstance(row, Row):
+        version = row.version
+        if asked.includes(objective, name):
+            optimise_missing(objective, row, range(asked.seeds), count, asked.runs, progress)
+    kept = [run for run in read_runs(asked.runs, objective, name, count, version=version) if run.seed < asked.seeds]
+    if not kept:
+        return None
+    return Curves(objective, name, regret(objective, kept), float(np.mean([run.seconds for run in kept])))
 
 
 def chosen_objectives(only: str) -> list[str]:
@@ -157,7 +198,7 @@ def tables(shown: Sequence[Objective], found: Found) -> list[Table]:
             [(name, *(_final(found.get((one.name, name))) for one in shown)) for name in names],
         ),
         Table(
-            "Milliseconds a step of the surrogate; an NDP draws for all seeds together, and this is one seed's share",
+            "Milliseconds a step of the surrogate; an NDP draws for all seeds in one call, and this is the share of one seed",
             headings,
             [(name, *(_speed(found.get((one.name, name))) for one in shown)) for name in names],
         ),
@@ -185,7 +226,7 @@ def _speed(curves: Curves | None) -> str:
 
 
 def verdicts(shown: Sequence[Objective], found: Found) -> list[str]:
-    """For every bar whether it is met, with its numbers."""
+    """For every bar, whether it is met, with its numbers."""
     lines = []
     for one in shown:
         finals = {name: curves.final for (key, name), curves in found.items() if key == one.name}

@@ -5,8 +5,9 @@ from pathlib import Path
 import torch
 
 from benchmarks.bayesopt import Row, all_at_once, one_by_one
-from ndp.models.checkpoint import CONFIG, read_config, read_model
-from ndp.models.registry import marginalised_optimisation_gp, optimisation_gp, shipped_folder
+from ndp.core.io.checkpoint import CONFIG, read_config
+from ndp.gp.named import marginalised_optimisation_gp, optimisation_gp
+from ndp.models.registry import read_model, shipped_folder
 from ndp.optimise.thompson import PAPER_RULE, Rule
 from ndp.processes.architectures import Kind
 from ndp.processes.ndp import FEWEST_STEPS, NDP
@@ -37,7 +38,7 @@ def chosen_rows(only: str) -> list[str]:
 
 
 def make_row(name: str, dim: int, *, models: Path, device: torch.device) -> Row | str:
-    """A row for functions of `dim` inputs, or in words what is missing for it."""
+    """A row for functions of `dim` inputs, or a sentence that says what is missing for it."""
     rule = Rule() if name.endswith(DEFAULT) else PAPER_RULE
     match name.removesuffix(DEFAULT):
         case "Random":
@@ -45,9 +46,9 @@ def make_row(name: str, dim: int, *, models: Path, device: torch.device) -> Row 
         case "GPR":
             return Row(name, one_by_one(RefittedGP()), rule)
         case "exact Fixed":
-            return Row(name, one_by_one(optimisation_gp()), rule)
+            return Row(name, one_by_one(optimisation_gp(), observation_noise=True), rule)
         case "exact isotropic":
-            return Row(name, one_by_one(marginalised_optimisation_gp()), rule)
+            return Row(name, one_by_one(marginalised_optimisation_gp(), observation_noise=True), rule)
         case "NDP Fixed":
             return _network_row(name, rule, models / f"ndp-{FIXED}", dim, device, shipped=FIXED)
         case "NDP Marginalised":
@@ -60,7 +61,7 @@ def make_row(name: str, dim: int, *, models: Path, device: torch.device) -> Row 
 def _network_row(
     name: str, rule: Rule, folder: Path, dim: int, device: torch.device, *, shipped: str = ""
 ) -> Row | str:
-    """A network from a folder, or else the one that ships."""
+    """A network from a folder, or else the one that comes with the package."""
     if not (folder / CONFIG).exists():
         if not shipped or not (shipped_folder(shipped) / CONFIG).exists():
             also = f", and no model {shipped} ships" if shipped else ""
@@ -71,5 +72,5 @@ def _network_row(
     if model.input_dims is not None and dim not in model.input_dims:
         return f"{name} is left out for D = {dim}: {folder} is for {', '.join(map(str, model.input_dims))} inputs."
     if isinstance(model, NDP):
-        return Row(name, all_at_once(model), rule, together=True, weights=f"{weights}, {FEWEST_STEPS} steps")
+        return Row(name, all_at_once(model), rule, batched=True, weights=f"{weights}, {FEWEST_STEPS} steps")
     return Row(name, one_by_one(model), rule, weights=weights)

@@ -1,10 +1,11 @@
-"""Seconds that a surrogate takes at one step of an optimisation: an NDP's draw against a refitted GP's fit and draw."""
+"""Seconds that a surrogate takes at one step of an optimisation: an NDP draws; a refitted GP is fitted and draws."""
 
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from benchmarks.bayesopt import Draw, Objective, all_at_once, objectives, one_by_one
+from benchmarks.report import Numbers, Progress, Table
 from benchmarks.timing import limited_threads, median_seconds
 from ndp.core.typing import Process
 from ndp.models.registry import load_ndp
@@ -12,7 +13,8 @@ from ndp.optimise.thompson import PAPER_RULE, Inquiry, Rule, Thompson
 from ndp.processes.ndp import FEWEST_STEPS
 from ndp.processes.refitted_gp import RefittedGP
 
-OBSERVATIONS, STEPS, REPEATS = 100, 5, 3  # of a step, how many different ones, and how often each
+OBSERVATIONS = 100  # before the step that is timed
+STEPS, REPEATS = 5, 3  # how many different steps, and how often each is timed
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,21 @@ class Timing:
     device: str
     candidates: int
     seconds: float
+
+
+def reproduce(model: str, *, device: str, threads: int, progress: Progress) -> Numbers:
+    """Seconds a step of every surrogate, as a table."""
+    timings = []
+    for one in measure(model, device=device, threads=threads):
+        timings.append(one)
+        progress(f"{one.surrogate}: {one.seconds:.3f} s")
+    rows = [(one.surrogate, one.device, str(one.candidates), f"{one.seconds:.4f}") for one in timings]
+    table = Table(
+        f"A step after {OBSERVATIONS} observations, D = 6",
+        ("surrogate", "device", "candidates", "seconds a step"),
+        rows,
+    )
+    return Numbers([table], "", [asdict(one) for one in timings])
 
 
 def measure(name: str, *, device: str, threads: int) -> Iterator[Timing]:

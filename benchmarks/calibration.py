@@ -1,7 +1,7 @@
-"""Simulation-based calibration: among draws of its posterior, a function that was drawn from the prior has a uniform rank.
+"""Simulation-based calibration: among draws of the posterior, a function that was drawn from the prior has a uniform rank.
 
 Ranks are of one number a task, so that tasks are independent: the value at one target, the mean of the function over all
-targets, and its largest value. The last two depend on how values vary together.
+targets, and its largest value. The last two depend on the correlations between values.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmarks.drawing import Tell, draw
+from benchmarks.drawing import draw
+from benchmarks.report import Progress
 from ndp.core.typing import Process
 from ndp.gp.exact import GP
 from ndp.models.evaluation import Number
@@ -63,7 +64,15 @@ class Calibration:
 
 
 def measure(
-    name: str, process: Process, exact: GP, dim: int, sizes: Sizes, tell: Tell, *, at_once: int = 50, seed: int = 5
+    name: str,
+    process: Process,
+    exact: GP,
+    dim: int,
+    sizes: Sizes,
+    progress: Progress,
+    *,
+    at_once: int = 50,
+    seed: int = 5,
 ) -> Calibration:
     """Draw functions, condition on 1 to 10 D values of each, and compare the others with draws of the posterior."""
     source = Synthetic(exact, dim=dim, targets=sizes.targets, most_context=10 * dim, least_context=1)
@@ -71,7 +80,7 @@ def measure(
     generator = torch.Generator().manual_seed(seed + 1)
     pieces = []
     for rows in torch.arange(sizes.tasks).split(at_once):
-        tell(f"{name}, D = {dim}: {int(rows[0])} of {sizes.tasks} functions")
+        progress(f"{name}, D = {dim}: {int(rows[0])} of {sizes.tasks} functions")
         x, y, mask = batch.x[rows], batch.y[rows], batch.mask[rows]
         cut = batch.num_context
         posterior = process.condition(x[:, :cut], y[:, :cut], mask=mask[:, :cut])

@@ -4,8 +4,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.calibration import COVERAGES, FULL, PROBABILITIES, QUICK, RANKED, Calibration, measure
-from benchmarks.drawing import Tell
-from benchmarks.report import Report, Table
+from benchmarks.report import Progress, Report, Table
 from ndp.core.plotting import BLACK, BLUE, label_once, new_grid, plot_rank_histogram
 from ndp.models.registry import exact_process_of, load_ndp
 
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def reproduce(models: list[str], *, dims: tuple[int, ...], quick: bool, device: str, tell: Tell) -> Report:
+def reproduce(models: list[str], *, dims: tuple[int, ...], quick: bool, device: str, progress: Progress) -> Report:
     """Each model after the exact process that it was trained on."""
     sizes = QUICK if quick else FULL
     found = []
@@ -21,13 +20,13 @@ def reproduce(models: list[str], *, dims: tuple[int, ...], quick: bool, device: 
         network = load_ndp(model, device)
         exact = exact_process_of(network, model)
         for dim in dims:
-            found.append(measure(f"exact process of {model}", exact, exact, dim, sizes, tell))
-            found.append(measure(model, network, exact, dim, sizes, tell))
+            found.append(measure(f"exact process of {model}", exact, exact, dim, sizes, progress))
+            found.append(measure(model, network, exact, dim, sizes, progress))
     ours = found[1::2]
     return Report(
         name="calibration",
         tables=[table(found)],
-        seen=describe(ours, sizes.tasks),
+        findings=describe(ours, sizes.tasks),
         numbers={"tasks": sizes.tasks, "draws": sizes.draws, "calibration": [_plain(one) for one in found]},
         figure=picture(ours),
     )
@@ -81,15 +80,15 @@ def table(found: list[Calibration]) -> Table:
 
 
 def describe(ours: list[Calibration], tasks: int) -> str:
-    """What is seen, from the numbers."""
+    """The findings, from the numbers."""
     failed = [f"{one.process} at D = {one.dim}" for one in ours if one.least_p_value <= 0.01]
     verdict = f"fails for {', '.join(failed)}" if failed else "holds for all"
     least = min(one.least_p_value for one in ours)
     off = max(abs(share.mean - float(level)) for one in ours for level, share in one.coverage.items())
     return (
         f"Over {tasks} tasks the bar, chi-square p above 0.01 for every rank histogram, {verdict}; the least p is {least:.3g} "
-        f"of {len(ours) * len(RANKED)}. Central intervals hold what they say to within {100 * off:.1f} per cent points (with "
-        "few draws even the exact process's are a little narrow: its row shows by how much)."
+        f"of {len(ours) * len(RANKED)}. Coverage of central intervals is off by at most {100 * off:.1f} per cent points (with "
+        "few draws even the intervals of the exact process are a little narrow: its row shows by how much)."
     )
 
 

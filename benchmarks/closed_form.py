@@ -1,20 +1,21 @@
-"""What solvers, RePaint and the likelihood lose by themselves: everything measured with the perfect denoiser.
+"""What solvers, RePaint and the likelihood lose by themselves: everything is measured with the perfect denoiser.
 
-The tasks are those of the paper's regression experiment at D = 1. Laws of solver outputs are propagated exactly, so there is
-no sampling error; standard errors are over tasks.
+The tasks are those of the paper's regression experiment at D = 1. The distributions of solver outputs are propagated exactly,
+so there is no sampling error; standard errors are over tasks.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from benchmarks.report import Numbers, Progress, Table
 from ndp.diffusion.levels import CLEAN, cosine, karras, log_uniform
 from ndp.diffusion.likelihood import default_levels, log_prob
-from ndp.diffusion.propagation import UncorrelatedNoise, affine_law, ensemble_law
+from ndp.diffusion.propagation import UncorrelatedNoise, affine_moments, ensemble_moments
 from ndp.diffusion.repaint import repaint
 from ndp.diffusion.solvers import (
     LastStep,
@@ -29,9 +30,9 @@ from ndp.diffusion.solvers import (
     to_zero,
 )
 from ndp.gp.exact import GP, GPPosterior
+from ndp.gp.named import regression_gp
 from ndp.gp.oracle import gaussian_denoiser
 from ndp.models.metrics import expected_log_prob_gap
-from ndp.models.registry import regression_gp
 
 TARGETS = 50
 LARGEST_CONTEXT = 10
@@ -69,7 +70,7 @@ def draw_tasks(kernel: str, num_tasks: int, seed: int, targets: int = TARGETS) -
     gp = regression_gp(kernel)
     points = LARGEST_CONTEXT + targets
     x = 4 * torch.rand(num_tasks, points, 1, generator=generator, dtype=torch.float64) - 2
-    y = gp.sample(x, generator=generator)
+    y = gp.sample(x, observation_noise=True, generator=generator)
     assert isinstance(y, Tensor)
     size = torch.randint(1, LARGEST_CONTEXT + 1, (num_tasks, 1), generator=generator)
     mask = torch.arange(LARGEST_CONTEXT) < size
@@ -79,25 +80,24 @@ def draw_tasks(kernel: str, num_tasks: int, seed: int, targets: int = TARGETS) -
 
 def solver_loss(tasks: Tasks, solver: Solver, levels: Float[Tensor, "K"], last_step: LastStep) -> Float[Tensor, "B"]:
     """What a deterministic solver loses on each task, in nats a point."""
-    mean, covariance = tasks.posterior.gaussian(tasks.x)
+    mean, covariance = tasks.posterior.gaussian(tasks.x, observation_noise=True)
     denoise = gaussian_denoiser(mean, covariance[:, None])
 
     def draw(noise: Tensor) -> Tensor:
         return last_step(denoise, solver(denoise, from_noise(denoise, noise, levels[0]), levels), levels[-1])
 
-    law = affine_law(draw, mean)
-    return expected_log_prob_gap(*law, mean, covariance)
+    return expected_log_prob_gap(*affine_moments(draw, mean), mean, covariance)
 
 
 def ancestral_loss(tasks: Tasks, levels: Float[Tensor, "K"], variance: Variance) -> Float[Tensor, "B"]:
     """What ancestral sampling of the conditional loses on each task, in nats a point."""
-    mean, covariance = tasks.posterior.gaussian(tasks.x)
+    mean, covariance = tasks.posterior.gaussian(tasks.x, observation_noise=True)
     denoise = gaussian_denoiser(mean, covariance[:, None])
     noise = UncorrelatedNoise()
     members = 2 * mean.shape[1] + 2
     start = from_noise(denoise, noise(mean.new_zeros(members, *mean.shape)), levels[0])
     y = ancestral(denoise, start, levels, noise=noise, variance=variance)
-    return expected_log_prob_gap(*ensemble_law(half_to_zero(denoise, y, levels[-1])), mean, covariance)
+    return expected_log_prob_gap(*ensemble_moments(half_to_zero(denoise, y, levels[-1])), mean, covariance)
 
 
 def repaint_loss(tasks: Tasks, steps: int, repeats: int, variance: Variance) -> Float[Tensor, "B"]:
@@ -116,17 +116,29 @@ def repaint_loss(tasks: Tasks, steps: int, repeats: int, variance: Variance) -> 
         draws = repaint(
             denoise, start, y_context, clean, cosine(steps), noise=noise, repeats=repeats, variance=variance
         )
-        exact = tasks.gp.condition(x_context, y_context).gaussian(x)
-        losses.append(expected_log_prob_gap(*ensemble_law(draws), *exact))
+        exact = tasks.gp.condition(x_context, y_context).gaussian(x, observation_noise=True)
+        losses.append(expected_log_prob_gap(*ensemble_moments(draws), *exact))
     return torch.cat(losses)
 
 
 def likelihood_error(tasks: Tasks, steps: int) -> Float[Tensor, "B"]:
     """Error of the ODE log-density on each task, in nats a point."""
-    mean, covariance = tasks.posterior.gaussian(tasks.x)
+    mean, covariance = tasks.posterior.gaussian(tasks.x, observation_noise=True)
     estimate = log_prob(gaussian_denoiser(mean, covariance[:, None]), tasks.y, default_levels(tasks.x.shape[1], steps))
-    exact = tasks.posterior.log_prob(tasks.x, tasks.y)
+    exact = tasks.posterior.log_prob(tasks.x, tasks.y, observation_noise=True)
     return (estimate - torch.as_tensor(exact)) / tasks.x.shape[1]
+
+
+def reproduce(*, tasks: int, quick: bool, progress: Progress) -> Numbers:
+    """What every method loses, a table for each kernel."""
+    tables, numbers = [], {}
+    for kernel in ("se", "matern52"):
+        progress(f"{kernel}: measuring")
+        losses = measure(kernel, num_tasks=tasks, quick=quick)
+        rows = [(one.method, str(one.calls), f"{one.nats:.5f} ± {one.standard_error:.5f}") for one in losses]
+        tables.append(Table(f"{kernel}, nats a point", ("method", "calls", "lost"), rows))
+        numbers[kernel] = [asdict(one) for one in losses]
+    return Numbers(tables, "", numbers)
 
 
 def measure(kernel: str, *, num_tasks: int, quick: bool, seed: int = 0) -> list[Loss]:

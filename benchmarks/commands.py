@@ -1,52 +1,18 @@
-"""`python -m benchmarks ...`: the figures and tables, one command each."""
+"""`python -m benchmarks ...`: the paper's figures and tables. Experiments are imported when their command runs."""
 
-import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ndp.apps.cli.common import read_dims, read_whole_numbers, told_plainly
+from benchmarks.console import present, present_each
+from benchmarks.options import RESULTS, Device, NeuralProcess, Out, Quick, app
+from ndp.apps.cli.common import read_dims, read_whole_numbers
 
-app = typer.Typer(help="Figures and tables, one command each.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
-
-@app.command()
-def choices(
-    kernel: Annotated[str, typer.Option(help="se or matern52.")] = "se",
-    dim: Annotated[str, typer.Option(help="Input dimensions.")] = "1,2",
-    steps: Annotated[int, typer.Option(min=1, help="Training steps of each choice.")] = 4000,
-    batch: Annotated[int, typer.Option(min=1, help="Functions a step.")] = 256,
-    tasks: Annotated[int, typer.Option(min=2, help="Test functions.")] = 256,
-    draws: Annotated[int, typer.Option(min=64, help="Draws a test function.")] = 1024,
-    only: Annotated[str, typer.Option(help="Only choices whose name holds this text.")] = "",
-    out: Annotated[Path, typer.Option(help="Where to write the numbers.")] = Path("results/choices.json"),
-) -> None:
-    """The library's choices of attention, inputs and objective against their alternatives (minutes on a GPU)."""
-    from dataclasses import asdict
-
-    from rich.console import Console
-    from rich.table import Table
-
-    from ndp.core.io.files import atomic_write
-
-    console = Console()
-    table = Table("D", "choice", box=None, header_style="bold", title=f"{kernel}, {steps} steps", title_justify="left")
-    for heading in ("net gap, nats a point", "error of mean", "ms a step"):
-        table.add_column(heading, justify="right")
-    rows = []
-    with told_plainly(), console.status("Importing torch") as status:
-        from benchmarks.choices import measure, selected
-
-        for choice, dimension in selected(read_dims(dim) or (1, 2), only):
-            status.update(f"D = {dimension}: {choice}")
-            one = measure(choice, kernel, dimension, steps, batch, tasks, draws)
-            rows.append(asdict(one))
-            gap, error, speed = str(one.net_gap), f"{one.mean_error:.4f}", f"{one.milliseconds:.2f}"
-            table.add_row(str(dimension), choice, gap, error, speed)
-        with atomic_write(out) as temporary:
-            temporary.write_text(json.dumps(rows, indent=1) + "\n")
-    console.print(table)
+    from benchmarks.report import Outcome, Progress
 
 
 @app.command()
@@ -68,21 +34,16 @@ def regression(
     quick: Annotated[
         bool, typer.Option(help="Few tasks and a short RePaint: minutes on 2 cores, kept apart as regression-quick.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder to write into.")] = Path("results"),
+    out: Annotated[Path, typer.Option(help="Folder to write into.")] = RESULTS,
 ) -> None:
-    """The paper's log-likelihood table, all rows on the same functions (about an hour with a GPU for RePaint's sake).
+    """Score every model of the paper's log-likelihood table on the same test functions.
 
-    What was measured before stays in the table, so that it can be made in pieces.
+    It takes about an hour with a GPU, most of it for RePaint. Earlier scores stay in the table, so it can be made in pieces.
     """
-    from rich.console import Console
-    from rich.table import Table
 
-    from ndp.core.io.files import atomic_write
-
-    console = Console()
-    with told_plainly(), console.status("Importing torch") as status:
-        from benchmarks.regression import KERNELS, OTHERS, ROWS, Settings, measure
-        from benchmarks.regression_report import as_markdown, picture, read_scores, with_newer, write_scores
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import regression_table
+        from benchmarks.regression import Settings
 
         settings = Settings(
             draws=read_whole_numbers("--draws", draws, "128 or 128,1024"),
@@ -91,162 +52,206 @@ def regression(
             repaint_tasks=repaint_tasks,
             device=device,
         )
-        name = "regression"
-        if quick:
-            settings = Settings(
-                tasks=16,
-                draws=(128,),
-                draw_tasks=6,
-                steps=10,
-                density_tasks=6,
-                repaint_levels=20,
-                repaint_tasks=2,
-                device=device,
-            )
-            name = "regression-quick"
-        for one_kernel in kernel.split(","):
-            if one_kernel not in (*KERNELS, *OTHERS):
-                raise ValueError(
-                    f"there is no kernel named {one_kernel!r}; there are: {', '.join((*KERNELS, *OTHERS))}"
-                )
-        for text in rows.split(","):
-            if not any(text in row for row in ROWS):
-                raise ValueError(f"no row's name holds {text!r}; there are: {', '.join(ROWS)}")
-        chosen = [row for row in ROWS if any(text in row for text in rows.split(","))]
-        before = read_scores(out / f"{name}.json")
-        scores, missing = [], []
-        for one_kernel in kernel.split(","):
-            for one_dim in read_dims(dim) or (1, 2, 3):
-                if one_kernel in OTHERS and one_dim != 1:
-                    continue
-                for row in chosen:
-                    status.update(f"{one_kernel}, D = {one_dim}: {row}")
-                    found = list(measure(row, one_kernel, one_dim, settings, models=models, shift=shift))
-                    scores += found
-                    if not found:
-                        missing.append(f"{row} for {one_kernel} at D = {one_dim}")
-                    write_scores(out / f"{name}.json", with_newer(before, scores))
-            if one_kernel not in OTHERS:
-                status.update(f"{one_kernel}: drawing the figure")
-                picture(out / f"regression-{one_kernel}.png", one_kernel, models=models)
-        with atomic_write(out / f"{name}.md") as temporary:
-            temporary.write_text(as_markdown(with_newer(before, scores)))
-    table = Table("kernel", "D", "row", "by", box=None, header_style="bold")
-    for heading in ("nats a point", "gap to the exact GP", "calls", "ms a draw"):
-        table.add_column(heading, justify="right")
-    for s in scores:
-        speed = "" if s.seconds_per_draw is None else f"{1e3 * s.seconds_per_draw:.3g}"
-        cells = (s.kernel, str(s.dim), s.row, s.estimator, str(s.log_prob), str(s.gap or ""), str(s.calls or ""), speed)
-        table.add_row(*cells)
-    console.print(table)
-    if missing:
-        console.print(f"No model in {models}, so left out: {'; '.join(missing)}. [bold]ndp train --help[/] says how.")
-    console.print(f"Numbers, table and figures: [bold]{out}/{name}*[/]")
+        selection = regression_table.Selection.of(kernel, read_dims(dim), rows)
+        return regression_table.reproduce(
+            selection, settings, quick=quick, models=models, shift=shift, out=out, progress=progress
+        )
+
+    present(out, run)
 
 
 @app.command()
-def timing(
-    model: Annotated[
-        str, typer.Option(help="Name or folder of a trained model of functions of one input.")
-    ] = "matern52",
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
-    repaint_levels: Annotated[int, typer.Option(min=2, help="Levels T of RePaint; the paper's are 500.")] = 500,
-    out: Annotated[Path, typer.Option(help="Where to write the numbers.")] = Path("results/timing.json"),
+def step(
+    model: Annotated[str, typer.Option(help="Name or folder of a model of steps.")] = "step",
+    paper: Annotated[str, typer.Option(help="Another for RePaint, trained as in the paper. Default: the same.")] = "",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = RESULTS,
 ) -> None:
-    """Seconds for 64 draws of 100 points after 8 observations, ours and by RePaint (minutes, for RePaint's sake)."""
-    from dataclasses import asdict
+    """Compare draws of a step at an unknown place with the exact posterior."""
 
-    from rich.console import Console
-    from rich.table import Table
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import step_report
 
-    from ndp.core.io.files import atomic_write
+        return step_report.reproduce(model, quick=quick, paper=paper, device=device, progress=progress)
 
-    console = Console()
-    table = Table("64 draws of 100 points", box=None, header_style="bold")
-    for heading in ("calls", "seconds", "RePaint takes"):
-        table.add_column(heading, justify="right")
-    with told_plainly():
-        with console.status("Importing torch") as status:
-            from benchmarks.timing import measure
-
-            timings = []
-            for one in measure(model, threads=threads, repaint_levels=repaint_levels):
-                timings.append(one)
-                status.update(f"{one.method}: {one.seconds:.2f} s; RePaint takes minutes")
-        for one in timings:
-            table.add_row(
-                one.method, str(one.calls), f"{one.seconds:.3f}", f"{timings[-1].seconds / one.seconds:,.0f} x"
-            )
-        with atomic_write(out) as temporary:
-            temporary.write_text(json.dumps([asdict(one) for one in timings], indent=1) + "\n")
-    console.print(table)
+    present(out, run)
 
 
-@app.command("bayesopt-speed")
-def bayesopt_speed(
-    model: Annotated[str, typer.Option(help="Name or folder of a model of functions of six inputs.")] = "bo-marginal",
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: the GPU if there is one.")] = "auto",
-    out: Annotated[Path, typer.Option(help="Where to write the numbers.")] = Path("results/bayesopt-speed.json"),
+@app.command()
+def marginalisation(
+    model: Annotated[str, typer.Option(help="Name or folder of a model of that prior.")] = "matern32-marginal",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = RESULTS,
 ) -> None:
-    """Seconds a step of an optimisation with 100 observations in D = 6: an NDP, and a GP that is refitted."""
-    from dataclasses import asdict
+    """Compare draws under an unknown lengthscale with the exact posterior."""
 
-    from rich.console import Console
-    from rich.table import Table
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import marginalisation_report
 
-    from ndp.core.io.files import atomic_write
+        return marginalisation_report.reproduce(model, quick=quick, device=device, progress=progress)
 
-    console = Console()
-    table = Table("surrogate", "device", box=None, header_style="bold")
-    for heading in ("candidates", "seconds a step"):
-        table.add_column(heading, justify="right")
-    with told_plainly():
-        with console.status("Importing torch") as status:
-            from benchmarks.bayesopt_speed import measure
-
-            timings = []
-            for one in measure(model, device=device, threads=threads):
-                timings.append(one)
-                status.update(f"{one.surrogate}: {one.seconds:.3f} s")
-        for one in timings:
-            table.add_row(one.surrogate, one.device, str(one.candidates), f"{one.seconds:.4f}")
-        with atomic_write(out) as temporary:
-            temporary.write_text(json.dumps([asdict(one) for one in timings], indent=1) + "\n")
-    console.print(table)
+    present(out, run)
 
 
-@app.command("closed-form")
-def closed_form(
-    tasks: Annotated[int, typer.Option(min=2, help="Tasks a kernel.")] = 256,
-    quick: Annotated[bool, typer.Option(help="Fewer tasks and settings for what is slow: seconds.")] = False,
-    out: Annotated[Path, typer.Option(help="Where to write the numbers.")] = Path("results/closed-form.json"),
+@app.command()
+def consistency(
+    model: Annotated[str, typer.Option(help="Name or folder of a regression model.")] = "se",
+    neural_process: NeuralProcess = "",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = RESULTS,
 ) -> None:
-    """What each solver, RePaint and the likelihood lose with a perfect denoiser (about 10 minutes on 2 cores)."""
-    from dataclasses import asdict
+    """Measure whether a value depends on the other targets, and whether two values obey Bayes' rule."""
 
-    from rich.console import Console
-    from rich.table import Table
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import consistency_report
 
-    from ndp.core.io.files import atomic_write
+        return consistency_report.reproduce(
+            model, neural_process=neural_process, quick=quick, device=device, progress=progress
+        )
 
-    console = Console()
-    results = {}
-    with told_plainly():
-        for kernel in ("se", "matern52"):
-            with console.status(f"{kernel}: importing torch and measuring"):
-                from benchmarks.closed_form import measure
+    present(out, run)
 
-                losses = measure(kernel, num_tasks=tasks, quick=quick)
-            results[kernel] = [asdict(loss) for loss in losses]
-            table = Table(
-                "method", box=None, header_style="bold", title=f"{kernel}, nats a point", title_justify="left"
-            )
-            table.add_column("calls", justify="right")
-            table.add_column("lost", justify="right")
-            for loss in losses:
-                table.add_row(loss.method, str(loss.calls), f"{loss.nats:.5f} ± {loss.standard_error:.5f}")
-            console.print(table)
-        with atomic_write(out) as temporary:
-            temporary.write_text(json.dumps(results, indent=1) + "\n")
-    console.print(f"Numbers: [bold]{out}[/]")
+
+@app.command()
+def calibration(
+    model: Annotated[list[str], typer.Option(help="Name or folder of a regression model; may be given again.")] = [  # noqa: B006
+        "se",
+        "matern52",
+    ],
+    dim: Annotated[str, typer.Option(help="Input dimensions.")] = "1",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = RESULTS,
+) -> None:
+    """Check the calibration of the regression models by simulation: ranks, coverage and scores."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import calibration_report
+
+        dims = read_dims(dim) or (1,)
+        return calibration_report.reproduce(model, dims=dims, quick=quick, device=device, progress=progress)
+
+    present(out, run)
+
+
+@app.command()
+def illustration(
+    model: Annotated[str, typer.Option(help="Name or folder of a model of squared exponential functions.")] = "se",
+    neural_process: NeuralProcess = "",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = RESULTS,
+) -> None:
+    """Draw the posterior of one function with more and more observations, by a GP, a neural process and an NDP."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import illustration
+
+        return illustration.reproduce(
+            model, neural_process=neural_process, quick=quick, device=device, progress=progress
+        )
+
+    present(out, run)
+
+
+@app.command()
+def images(
+    image_set: Annotated[str, typer.Option("--set", help="Sets of pictures, with commas.")] = "mnist,celeba32",
+    data_dir: Annotated[
+        str, typer.Option(help="Folder of the pictures, or of folders named mnist and celeba32; see ndp train.")
+    ] = "",
+    model: Annotated[str, typer.Option(help="Name or folder of a model of one set. Default: the shipped ones.")] = "",
+    paper: Annotated[str, typer.Option(help="Folder of a model trained by the paper's recipe, for its row.")] = "",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = RESULTS,
+) -> None:
+    """Complete pictures from some of their pixels, and measure errors and likelihood."""
+
+    def run(progress: "Progress") -> "Iterable[Outcome]":
+        from benchmarks import images_report
+
+        return images_report.reproduce_each(
+            image_set, data_dir=data_dir, model=model, paper=paper, quick=quick, device=device, progress=progress
+        )
+
+    present_each(out, run)
+
+
+@app.command()
+def bayesopt(
+    models: Annotated[
+        Path, typer.Option(help="Folder of trained models, named like anp-bo-marginal-3; the NDPs that ship need none.")
+    ] = Path("runs/bayesopt"),
+    objective: Annotated[str, typer.Option(help="Only these, with commas: hartmann3, rastrigin4, ackley5, ...")] = "",
+    rows: Annotated[str, typer.Option(help="Only these rows, with commas, such as 'GPR, Random'.")] = "",
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each row.")] = 20,
+    evaluations: Annotated[int, typer.Option(min=0, help="Evaluations a run. Default: 25 an input, at most 100.")] = 0,
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = RESULTS,
+) -> None:
+    """Measure the regret of Thompson sampling with NDPs, refitted GPs and neural processes, and of random search.
+
+    Finished runs are kept in bayesopt.jsonl beside the figure: an interrupted command continues where it stopped.
+    """
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import bayesopt_report
+
+        return bayesopt_report.reproduce(
+            quick=quick,
+            seeds=seeds,
+            evaluations=evaluations,
+            objective=objective,
+            rows=rows,
+            models=models,
+            runs=out / "bayesopt.jsonl",
+            device=device,
+            progress=progress,
+        )
+
+    present(out, run)
+
+
+@app.command("global-optimisation")
+def global_optimisation(
+    model: Annotated[str, typer.Option(help="Name or folder of a joint model of one input.")] = "joint",
+    paper: Annotated[str, typer.Option(help="Folder of another, trained as in the paper, for RePaint.")] = "",
+    functions: Annotated[
+        int | None, typer.Option(min=0, help="Functions to search in; 0: no searches. Default: 50, --quick 8.")
+    ] = None,
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = RESULTS,
+) -> None:
+    """Find minima by drawing where they are, p(x* | y*), and count the evaluations that it takes."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import global_optimisation_report
+
+        return global_optimisation_report.reproduce(
+            model, paper=paper, quick=quick, device=device, progress=progress, functions=functions
+        )
+
+    present(out, run)
+
+
+@app.command()
+def universal(
+    model: Annotated[str, typer.Option(help="Name or folder of a universal model.")] = "universal",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = RESULTS,
+) -> None:
+    """Compare the universal model with fitted GPs and a random forest on real tables, held-out functions and time."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import universal_report
+
+        return universal_report.reproduce(model, quick=quick, device=device, progress=progress)
+
+    present(out, run)

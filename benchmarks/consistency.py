@@ -1,8 +1,8 @@
-"""Whether a process is one: marginals that do not depend on what else is asked for, and conditionals that obey Bayes' rule.
+"""Whether a process is consistent: marginals that do not depend on other targets, and conditionals that obey Bayes' rule.
 
-A Gaussian process is consistent, so that what its row shows is sampling noise, and what another row has more is not. The paper
-does not say how many draws it took. Its Gaussian process's row is what about 50 draws of a value of standard deviation 0.2
-give, about what a value has here, too, after five observations in [-1, 1].
+A Gaussian process is consistent, so its row shows sampling noise alone, and what another row has beyond it is not noise. The
+paper does not say how many draws it took. Its row of the Gaussian process agrees with about 50 draws of a value of standard
+deviation 0.2. Values here have about that standard deviation, too, after five observations in [-1, 1].
 """
 
 from dataclasses import dataclass
@@ -12,12 +12,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from benchmarks.drawing import draw
-from ndp.core.typing import Process
+from ndp.core.typing import Posterior, Process
 from ndp.gp.exact import GP
 from ndp.models.evaluation import Number
 from ndp.models.metrics import noise_of_means, spread_of_means
 
 STATISTICS = ("mean", "variance", "median", "q90 - q10", "q75 - q25")
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 CONFIGURATIONS, REPEATS, OBSERVATIONS = 5, 20, 5
 REACH = 1.0  # inputs lie in [-1, 1], as in the paper
 NEAR = 0.3  # how far apart, at most, the two values of Bayes' rule lie
@@ -31,9 +32,7 @@ class Sizes:
     draws: int
     others: int
     pairs: int
-    exact_rounds: (
-        int  # how often the exact process is measured: it is cheap, and its noise is what others are held against
-    )
+    exact_rounds: int  # how often the exact process is measured: it is cheap, and others are compared with its noise
 
 
 QUICK = Sizes(contexts=4, draws=25, others=15, pairs=256, exact_rounds=20)
@@ -44,7 +43,7 @@ FULL = Sizes(contexts=16, draws=50, others=49, pairs=4096, exact_rounds=20)
 class Spread:
     """The paper's table: how much each statistic at x = 0 varies with the other inputs, root mean square over contexts.
 
-    `beyond` is what is left of it without the process's own sampling noise, and so does not depend on the number of draws.
+    `beyond` is the same less the process's own sampling noise, and so does not depend on the number of draws.
     """
 
     process: str
@@ -78,7 +77,7 @@ def statistics_at_zero(
     )
     values = draw(posterior, x, REPEATS * sizes.draws, generator)[..., 0, 0]
     values = values.unflatten(0, (REPEATS, sizes.draws)).unflatten(2, shape)
-    levels = torch.tensor([0.1, 0.25, 0.5, 0.75, 0.9], dtype=torch.float64)
+    levels = torch.tensor(QUANTILES, dtype=torch.float64)
     low, lower, median, upper, high = torch.quantile(values, levels, dim=1)
     found = torch.stack([values.mean(1), values.var(1), median, high - low, upper - lower])
     return found.permute(0, 2, 3, 1)
@@ -88,15 +87,17 @@ def contexts(exact: GP, count: int) -> tuple[Float[Tensor, "{count} C 1"], Float
     """Five values each of random functions."""
     generator = torch.Generator().manual_seed(0)
     x = REACH * (2 * torch.rand(count, OBSERVATIONS, 1, generator=generator, dtype=torch.float64) - 1)
-    return x, torch.as_tensor(exact.sample(x, generator=generator))
+    return x, torch.as_tensor(exact.sample(x, observation_noise=True, generator=generator))
 
 
 def exact_statistics(exact: GP, sizes: Sizes) -> Float[Tensor, "Q"]:
     """What the statistics at x = 0 are without sampling, given the first context."""
-    moments = exact.condition(*contexts(exact, sizes.contexts)).moments(torch.zeros(1, 1, 1))
-    mean, std = (torch.as_tensor(part)[0].item() for part in moments)
-    wide, narrow = (2 * torch.special.ndtri(torch.tensor(p)).item() * std for p in (0.9, 0.75))
-    return torch.tensor([mean, std**2, mean, wide, narrow], dtype=torch.float64)
+    posterior = exact.condition(*contexts(exact, sizes.contexts))
+    zero = torch.zeros(1, 1, 1)
+    (means, stds), quantiles = posterior.summary(zero, QUANTILES, observation_noise=True)
+    mean, std = (torch.as_tensor(part)[0].item() for part in (means, stds))
+    low, lower, _, upper, high = torch.as_tensor(quantiles)[:, 0].flatten().tolist()
+    return torch.tensor([mean, std**2, mean, high - low, upper - lower], dtype=torch.float64)
 
 
 def spread(name: str, statistics: list[Float[Tensor, "Q T K R"]]) -> Spread:
@@ -109,7 +110,7 @@ def spread(name: str, statistics: list[Float[Tensor, "Q T K R"]]) -> Spread:
 
 
 def _roots(squares: Float[Tensor, "Q"], errors: Float[Tensor, "Q"]) -> dict[str, Number]:
-    """Roots of numbers with standard errors; one below its error is as good as zero, and its root as uncertain as that."""
+    """Roots of numbers with standard errors. A number below its error may be zero: the error of its root is larger."""
     roots = squares.clamp(min=0).sqrt()
     uncertain = errors / (2 * torch.maximum(roots, errors.sqrt()))
     return {s: Number(v, e) for s, v, e in zip(STATISTICS, roots.tolist(), uncertain.tolist(), strict=True)}
@@ -128,14 +129,14 @@ def bayes_gap(name: str, process: Process, exact: GP, pairs: int, *, at_once: in
     most = 10
     x = 4 * torch.rand(pairs, most + 2, 1, generator=generator, dtype=torch.float64) - 2
     x[:, -1] = x[:, -2] + NEAR * (2 * torch.rand(pairs, 1, generator=generator, dtype=torch.float64) - 1)
-    y = torch.as_tensor(exact.sample(x, generator=generator))
+    y = torch.as_tensor(exact.sample(x, observation_noise=True, generator=generator))
     mask = torch.arange(most + 2) < torch.randint(1, most + 1, (pairs, 1), generator=generator)
     gaps, errors = [], []
     for rows in torch.arange(pairs).split(at_once):
         places, values, real = x[rows], y[rows], mask[rows]
-        together, first, second = _in_two_steps(process, places, values, real)
-        gaps.append(together - first - second)
-        errors.append(together - _in_two_steps(exact, places, values, real)[0])
+        both, first, second = _in_two_steps(process, places, values, real)
+        gaps.append(both - first - second)
+        errors.append(both - _in_two_steps(exact, places, values, real)[0])
     gap, error = torch.cat(gaps), torch.cat(errors)
     return BayesGap(name, pairs, Number.of(gap), Number.of(gap.abs()), Number.of(error.abs()), gap)
 
@@ -147,11 +148,11 @@ def _in_two_steps(process: Process, x: Tensor, y: Tensor, mask: Tensor) -> tuple
     before = process.condition(x[:, :-2], y[:, :-2], mask=mask[:, :-2])
     after = process.condition(x[:, :-1], y[:, :-1], mask=one_more)
     return (
-        _nats(before.log_prob(x[:, -2:], y[:, -2:])),
-        _nats(before.log_prob(x[:, -2:-1], y[:, -2:-1])),
-        _nats(after.log_prob(x[:, -1:], y[:, -1:])),
+        _nats(before, x[:, -2:], y[:, -2:]),
+        _nats(before, x[:, -2:-1], y[:, -2:-1]),
+        _nats(after, x[:, -1:], y[:, -1:]),
     )
 
 
-def _nats(log_p: object) -> Float[Tensor, "B"]:
-    return torch.as_tensor(log_p).double().cpu()
+def _nats(posterior: Posterior, x: Tensor, y: Tensor) -> Float[Tensor, "B"]:
+    return torch.as_tensor(posterior.log_prob(x, y, observation_noise=True)).double().cpu()

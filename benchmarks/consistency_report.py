@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.baseline import find_baseline
 from benchmarks.consistency import (
     CONFIGURATIONS,
     FULL,
@@ -21,9 +22,7 @@ from benchmarks.consistency import (
     spread,
     statistics_at_zero,
 )
-from benchmarks.drawing import Tell
-from benchmarks.report import Report, Table
-from benchmarks.rival import find_rival
+from benchmarks.report import Progress, Report, Table
 from ndp.core.plotting import BLACK, BLUE, GREEN, ORANGE, label_once, new_grid
 from ndp.core.typing import Process
 from ndp.gp.exact import GP
@@ -41,33 +40,33 @@ PAPER = {
 }
 
 
-def reproduce(model: str, *, neural_process: str, quick: bool, device: str, tell: Tell) -> Report:
+def reproduce(model: str, *, neural_process: str, quick: bool, device: str, progress: Progress) -> Report:
     """The exact process, the NDP, and a neural process."""
     network = load_ndp(model, device)
     exact = exact_process_of(network, model)
-    rival = find_rival(neural_process, network, device)
+    baseline = find_baseline(neural_process, network, device)
     processes: list[tuple[str, Process]] = [("GP", exact), (model, network)]
-    if rival.process:
-        processes.append((rival.name, rival.process))
-    return report(processes, exact, QUICK if quick else FULL, note=rival.absence, tell=tell)
+    if baseline.process is not None:
+        processes.append((baseline.name, baseline.process))
+    return report(processes, exact, QUICK if quick else FULL, note=baseline.absence, progress=progress)
 
 
-def report(processes: list[tuple[str, Process]], exact: GP, sizes: Sizes, *, note: str, tell: Tell) -> Report:
+def report(processes: list[tuple[str, Process]], exact: GP, sizes: Sizes, *, note: str, progress: Progress) -> Report:
     """Every process, the exact one first and the NDP next, on the same contexts, inputs and pairs."""
     statistics: dict[str, list[Tensor]] = {}
     gaps = []
     for index, (name, process) in enumerate(processes):
-        tell(f"{name}: the marginal at x = 0")
+        progress(f"{name}: the marginal at x = 0")
         generator = torch.Generator().manual_seed(10)
         rounds = 1 if index else sizes.exact_rounds
         statistics[name] = [statistics_at_zero(process, exact, sizes, generator) for _ in range(rounds)]
-        tell(f"{name}: Bayes' rule")
+        progress(f"{name}: Bayes' rule")
         gaps.append(bayes_gap(name, process, exact, sizes.pairs))
     spreads = [spread(name, found) for name, found in statistics.items()]
     return Report(
         name="consistency",
         tables=tables(spreads, gaps),
-        seen=" ".join([describe(spreads, gaps, sizes.draws), *([note] if note else [])]),
+        findings=" ".join([describe(spreads, gaps, sizes.draws), *([note] if note else [])]),
         numbers={
             "spreads": [asdict(one) for one in spreads],
             "ratios": {one.process: {s: asdict(r) for s, r in ratios(spreads[0], one).items()} for one in spreads[1:]},
@@ -86,7 +85,7 @@ def ratios(exact: Spread, ours: Spread) -> dict[str, Number]:
 
 def picture(statistics: dict[str, Tensor], truth: Tensor, gaps: list[BayesGap]) -> "Figure":
     """Statistics [Q K R] of each process over repeats for each set of other inputs, and the gaps in Bayes' rule."""
-    title = "Does a value depend on what else is asked for? Statistics at x = 0 for five sets of other inputs"
+    title = "Does a value depend on the other targets? Statistics at x = 0 for five sets of other inputs"
     figure, axes = new_grid(2, 3, size=(4.0, 2.9), title=title, share_x=False, share_y=False)
     colours = dict(zip(statistics, (ORANGE, BLUE, GREEN), strict=False))
     for index, (ax, name) in enumerate(zip(axes.flat, STATISTICS, strict=False)):
@@ -143,12 +142,12 @@ def tables(spreads: list[Spread], gaps: list[BayesGap]) -> list[Table]:
 
 
 def describe(spreads: list[Spread], gaps: list[BayesGap], draws: int) -> str:
-    """What is seen, from the numbers."""
+    """The findings, from the numbers."""
     found = ratios(spreads[0], spreads[1])
     worst = max(found, key=lambda name: found[name].mean)
     met = [name for name in STATISTICS if found[name].mean <= BAR]
     said = [
-        f"With other inputs beside it, the law of the value at x = 0 under {spreads[1].process} varies by at most "
+        f"With other inputs beside it, the distribution of the value at x = 0 under {spreads[1].process} varies by at most "
         f"{found[worst].mean:.2f} ± {found[worst].standard_error:.2f} times the Gaussian process's sampling noise of "
         f"{draws} draws, in its {worst} (the bar is {BAR} in every column, and met for {', '.join(met) or 'none'}; the paper's "
         f"mean varies 3.5 times as much). Beyond sampling noise its mean varies by {spreads[1].beyond['mean']}."
@@ -160,7 +159,7 @@ def describe(spreads: list[Spread], gaps: list[BayesGap], draws: int) -> str:
         )
     if len(spreads) > 2:
         said.append(
-            "Given its context a neural process is consistent by construction, and what its ratio shows is that its values "
-            "are more or less certain than they should be; Bayes' rule is what it breaks."
+            "Given its context a neural process is consistent by construction: its ratio shows that its values are more or "
+            "less certain than they should be. It violates Bayes' rule."
         )
     return " ".join(said)

@@ -1,6 +1,8 @@
-"""Draws for experiments, many of them, on whatever device the process lives."""
+"""Draws for experiments, many of them, on the device of the process.
 
-from collections.abc import Callable
+Draws are new observations, noise included: the functions that networks are trained on carry their noise.
+"""
+
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -8,17 +10,20 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ndp.core.typing import Array
-from ndp.processes.ndp import NDPPosterior
-
-Tell = Callable[[str], None]  # where an experiment says what it is at
+from ndp.processes.posterior import NDPPosterior
 
 
 @runtime_checkable
 class Sampler(Protocol):
-    """All that is asked of a posterior where only its draws count."""
+    """A posterior of which only draws are asked."""
 
     def sample(
-        self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None
+        self,
+        x: Array,
+        num_samples: int | None = None,
+        *,
+        observation_noise: bool | None = None,
+        generator: torch.Generator | None = None,
     ) -> Array: ...
 
 
@@ -33,11 +38,12 @@ def draw(
     """Draws in float64 on the CPU, `at_once` function values at a time, which bounds the memory of a solver."""
     piece = max(1, at_once // (x.shape[0] * x.shape[1]))
     sizes = [min(piece, num_samples - start) for start in range(0, num_samples, piece)]
-    return torch.cat([torch.as_tensor(posterior.sample(x, size, generator=generator)).double().cpu() for size in sizes])
+    drawn = [posterior.sample(x, size, observation_noise=True, generator=generator) for size in sizes]
+    return torch.cat([torch.as_tensor(part).double().cpu() for part in drawn])
 
 
 def generator_on(device: torch.device, generator: torch.Generator | None) -> torch.Generator | None:
-    """A generator for methods that draw noise at every step: on their device, for it is not to be carried there each time."""
+    """A generator on the device, for methods that draw noise at every step: to copy that noise each time would be slow."""
     if generator is None or generator.device.type == device.type:
         return generator
     seed = torch.randint(2**62, (), generator=generator, device=generator.device)
@@ -47,9 +53,9 @@ def generator_on(device: torch.device, generator: torch.Generator | None) -> tor
 def draw_one_value(
     posterior: Sampler, x: Float[Tensor, "B 1 1"], num_samples: int, generator: torch.Generator
 ) -> Float[Tensor, "S B"]:
-    """Draws of one value a task. An NDP's is a rising function of its noise, so that evenly spread noise gives its law.
+    """Draws of one value a task. A draw of an NDP rises with its noise, so evenly spread noise gives evenly spread draws.
 
-    The share of draws below any place is then exact to 1 / num_samples, where plain draws are off by the root of it.
+    The share of draws below any value is then exact to 1 / num_samples. For plain draws the error is the root of that.
     """
     if not isinstance(posterior, NDPPosterior):
         return draw(posterior, x, num_samples, generator)[..., 0, 0]

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.drawing import Tell
+from benchmarks.report import Progress
 from ndp.core.typing import Process
 from ndp.gp.exact import GP
 from ndp.gp.inverse import ExactInputs
 from ndp.optimise.joint_search import PAPER_TARGET, JointProcess, JointSearch, Target
 from ndp.optimise.loop import AskTell
 from ndp.optimise.thompson import Thompson
-from ndp.processes.joint import JointNDP
+from ndp.processes.ndp import NDP
 from ndp.processes.refitted_gp import RefittedGP
 
 INITIAL = 3  # random evaluations at the beginning
-NEAR = 0.05  # how far above the least value counts as found
+NEAR = 0.05  # a value so little above the minimum counts as found
 BOUNDS = [[-1.0, 1.0]]
 NARROWER = Target(spread=0.5)
 JOINT, JOINT_NARROWER, THOMPSON, GPR, RANDOM = "joint", "joint, y* closer", "Thompson, NDP", "Thompson, GPR", "random"
@@ -36,10 +36,10 @@ class Searched:
 
 
 def random_functions(gp: GP, count: int, *, nodes: int = 1001, seed: int = 0) -> list[Searched]:
-    """Draws of a GP without its observation noise, straight between the nodes of a fine grid."""
+    """Draws of a GP without its observation noise, linear between the nodes of a fine grid."""
     grid = torch.linspace(-1, 1, nodes, dtype=torch.float64)[:, None]
-    without_noise = GP(gp.kernel, jitter=1e-6)
-    drawn = np.asarray(without_noise.sample(grid.numpy(), count, generator=torch.Generator().manual_seed(seed)))
+    smooth = GP(gp.kernel, jitter=1e-6)
+    drawn = np.asarray(smooth.sample(grid.numpy(), count, generator=torch.Generator().manual_seed(seed)))
     return [_between_nodes(f"function {number + 1}", values) for number, values in enumerate(drawn)]
 
 
@@ -64,7 +64,7 @@ def _moved(title: str, function: Callable[[np.ndarray], np.ndarray], low: float,
     return Searched(title, value, float(function(np.linspace(low, high, 200_001)).min()))
 
 
-def searches(model: JointNDP, gp: GP) -> dict[str, Callable[[int], AskTell]]:
+def searches(model: NDP, gp: GP) -> dict[str, Callable[[int], AskTell]]:
     """Ways to search by their names, each a function of the seed."""
 
     def joint(process: JointProcess, target: Target = PAPER_TARGET) -> Callable[[int], AskTell]:
@@ -73,18 +73,19 @@ def searches(model: JointNDP, gp: GP) -> dict[str, Callable[[int], AskTell]]:
             BOUNDS, process, target=target, initial=INITIAL, seed=seed, sample_options=options
         )
 
-    def thompson(process: Process | None) -> Callable[[int], AskTell]:
-        return lambda seed: Thompson(BOUNDS, process, initial=INITIAL, seed=seed)
+    def thompson(process: Process | None, **sample_options: Any) -> Callable[[int], AskTell]:
+        options = sample_options or None
+        return lambda seed: Thompson(BOUNDS, process, initial=INITIAL, seed=seed, sample_options=options)
 
     return {
         JOINT: joint(model),
         JOINT_NARROWER: joint(model, NARROWER),
-        THOMPSON: thompson(model.regression),
+        THOMPSON: thompson(model),
         GPR: thompson(RefittedGP()),
         RANDOM: thompson(None),
         EXACT_JOINT: joint(ExactInputs(gp)),
         EXACT_NARROWER: joint(ExactInputs(gp), NARROWER),
-        EXACT_THOMPSON: thompson(gp),
+        EXACT_THOMPSON: thompson(gp, observation_noise=True),  # as a network draws
     }
 
 
@@ -107,12 +108,14 @@ class Effort:
         return float(np.mean([count < self.limit for count in self.evaluations]))
 
 
-def measure(row: str, start: Callable[[int], AskTell], functions: Sequence[Searched], limit: int, tell: Tell) -> Effort:
+def measure(
+    row: str, start: Callable[[int], AskTell], functions: Sequence[Searched], limit: int, progress: Progress
+) -> Effort:
     """Search every function until it is within NEAR of its minimum, or `limit` evaluations were made."""
     began = time.perf_counter()
     counts = []
     for number, one in enumerate(functions):
-        tell(f"{row}: {one.title} ({number + 1} of {len(functions)})")
+        progress(f"{row}: {one.title} ({number + 1} of {len(functions)})")
         counts.append(evaluations_to_find(start(number), one, limit))
     return Effort(row, tuple(counts), limit, (time.perf_counter() - began) / sum(counts))
 

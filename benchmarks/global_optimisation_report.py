@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from benchmarks.drawing import Tell
 from benchmarks.global_optimisation import (
     BOUNDS,
     GPR,
@@ -23,10 +22,10 @@ from benchmarks.global_optimisation import (
     random_functions,
     searches,
 )
-from benchmarks.input_law import (
+from benchmarks.inputs_given_values import (
     BINS,
     OBSERVATIONS,
-    InputLaws,
+    InputDistances,
     Questions,
     compare,
     even_draws,
@@ -34,15 +33,16 @@ from benchmarks.input_law import (
     model_draws,
     values_gap,
 )
-from benchmarks.report import Report, Table
+from benchmarks.report import Progress, Report, Table
 from ndp.core.devices import read_device
 from ndp.core.plotting import BLACK, BLUE, GREY, ORANGE, label_once, new_grid, plot_context
 from ndp.gp.exact import GP
 from ndp.gp.inverse import law_of_input, shares
+from ndp.gp.named import minima_gp
 from ndp.models.evaluation import Number
-from ndp.models.registry import load, minima_gp
+from ndp.models.registry import load
 from ndp.optimise.joint_search import JointSearch
-from ndp.processes.joint import JointNDP
+from ndp.processes.ndp import NDP
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 TV_BAR, GAP_BAR, RANDOM_FACTOR = 0.15, 0.05, 3.0
 SHOWN_STEPS, PICTURE_DRAWS = (0, 2, 5, 9), 400  # steps after the random ones
-OURS, PAPER, EXACT, NOTHING = "joint NDP", "the paper's recipe, RePaint", "exact draws", "knowing nothing"
+OURS, PAPER, EXACT, UNIFORM = "joint NDP", "the paper's recipe, RePaint", "exact draws", "uniform draws"
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,10 @@ QUICK = Settings(
 )
 
 
-def reproduce(model: str, *, paper: str, quick: bool, device: str, tell: Tell, functions: int | None = None) -> Report:
-    """Hold a joint model against the exact laws, let it search in so many functions, and show it searching."""
+def reproduce(
+    model: str, *, paper: str, quick: bool, device: str, progress: Progress, functions: int | None = None
+) -> Report:
+    """Compare a joint model with the exact distributions, search so many functions with it, and show some searches."""
     settings = QUICK if quick else Settings()
     if functions is not None:
         settings = replace(settings, functions=functions)
@@ -82,20 +84,20 @@ def reproduce(model: str, *, paper: str, quick: bool, device: str, tell: Tell, f
     joint = _load(model, device)
     by_paper = _load(paper, device) if paper else None
     left_out = [] if paper else [f"{PAPER}: left out, for there is no --paper FOLDER."]
-    tell("Drawing inputs")
-    laws = _laws(joint, by_paper, gp, settings)
-    tell("Densities of values")
+    progress("Drawing inputs")
+    distances = _distances(joint, by_paper, gp, settings)
+    progress("Densities of values")
     gap = values_gap(joint, gp, tasks=settings.gap_tasks, targets=settings.gap_targets)
     searched = random_functions(gp, max(settings.functions, 1))
     found = searches(joint, gp) if settings.functions else {}
-    efforts = [measure(row, start, searched, settings.limit, tell) for row, start in found.items()]
-    tell("Drawing the figure")
+    efforts = [measure(row, start, searched, settings.limit, progress) for row, start in found.items()]
+    progress("Drawing the figure")
     return Report(
         name="global-optimisation",
-        tables=_tables(laws, gap, efforts),
-        seen="\n".join([*verdicts(laws, gap, efforts), *left_out]),
+        tables=_tables(distances, gap, efforts),
+        findings="\n".join([*verdicts(distances, gap, efforts), *left_out]),
         numbers={
-            "laws": [asdict(one) for one in laws],
+            "total_variation": [asdict(one) for one in distances],
             "gap_of_values": asdict(gap),
             "efforts": [asdict(one) | {"median": one.median} for one in efforts],
             "settings": asdict(settings),
@@ -104,19 +106,19 @@ def reproduce(model: str, *, paper: str, quick: bool, device: str, tell: Tell, f
     )
 
 
-def _load(name: str, device: str) -> JointNDP:
+def _load(name: str, device: str) -> NDP:
     model = load(name)
-    if not isinstance(model, JointNDP):
+    if not isinstance(model, NDP) or not model.of_points:
         raise ValueError(f"{name} is not a joint model; train one with ndp train --model joint")
     if model.input_dims is not None and 1 not in model.input_dims:
         raise ValueError(f"{name} is not for functions of one input")
     return model.to(read_device(device))
 
 
-def _laws(joint: JointNDP, paper: JointNDP | None, gp: GP, settings: Settings) -> list[InputLaws]:
+def _distances(joint: NDP, paper: NDP | None, gp: GP, settings: Settings) -> list[InputDistances]:
     questions = Questions.of(gp, settings.tasks)
     rows = [compare(EXACT, gp, questions, exact_draws(gp, settings.draws))]
-    rows.append(compare(NOTHING, gp, questions, even_draws(settings.draws)))
+    rows.append(compare(UNIFORM, gp, questions, even_draws(settings.draws)))
     rows.append(compare(OURS, gp, questions, model_draws(joint, settings.draws)))
     if paper is not None:
         painted = model_draws(paper, settings.repaint_draws, repaint_steps=settings.repaint_steps)
@@ -125,12 +127,12 @@ def _laws(joint: JointNDP, paper: JointNDP | None, gp: GP, settings: Settings) -
     return rows
 
 
-def _tables(laws: Sequence[InputLaws], gap: Number, efforts: Sequence[Effort]) -> list[Table]:
+def _tables(distances: Sequence[InputDistances], gap: Number, efforts: Sequence[Effort]) -> list[Table]:
     tables = [
         Table(
-            f"Law of x* given y* and {OBSERVATIONS} observations: total variation to the exact one, {BINS} bins",
+            f"Distribution of x* given y* and {OBSERVATIONS} observations: total variation to the exact one, {BINS} bins",
             ("", "any value", "a value below the best"),
-            [(one.row, str(one.any_value), str(one.below_best)) for one in laws],
+            [(one.row, str(one.any_value), str(one.below_best)) for one in distances],
         ),
         Table("Values at known inputs: nats a point lost to the exact GP", ("", "gap"), [(OURS, str(gap))]),
     ]
@@ -141,10 +143,10 @@ def _tables(laws: Sequence[InputLaws], gap: Number, efforts: Sequence[Effort]) -
     return tables
 
 
-def verdicts(laws: Sequence[InputLaws], gap: Number, efforts: Sequence[Effort]) -> list[str]:
-    """For every bar whether it is met, with its numbers."""
+def verdicts(distances: Sequence[InputDistances], gap: Number, efforts: Sequence[Effort]) -> list[str]:
+    """For every bar, whether it is met, with its numbers."""
     lines = []
-    for one in laws:
+    for one in distances:
         if one.row == OURS:
             for words, tv in (("any value", one.any_value), ("a value below the best", one.below_best)):
                 lines.append(_verdict(f"Total variation of x* given {words}", tv.mean, TV_BAR))
@@ -162,8 +164,8 @@ def _verdict(what: str, value: float, bar: float) -> str:
     return f"{what}: {value:.3g}, at most {bar:.3g}: {'met' if value <= bar else 'NOT met'}."
 
 
-def picture(model: JointNDP, gp: GP, functions: Sequence[Searched]) -> "Figure":
-    """For every function some steps of its search: what is known and asked, and below it where the answer may be."""
+def picture(model: NDP, gp: GP, functions: Sequence[Searched]) -> "Figure":
+    """For every function some steps of its search: observations and y*, and below them p(x* | y*)."""
     figure, axes = new_grid(
         2 * len(functions),
         len(SHOWN_STEPS),
@@ -176,14 +178,12 @@ def picture(model: JointNDP, gp: GP, functions: Sequence[Searched]) -> "Figure":
     for row, searched in enumerate(functions):
         search = JointSearch(BOUNDS, model, initial=INITIAL, seed=row)
         while search.starting:
-            (point,) = search.ask()
-            search.tell(point, searched.function(point))
+            _advance(search, searched)
         for step in range(SHOWN_STEPS[-1] + 1):
             if step in SHOWN_STEPS:
                 column = SHOWN_STEPS.index(step)
                 _show(axes[2 * row, column], axes[2 * row + 1, column], search, model, gp, searched)
-            (point,) = search.ask()
-            search.tell(point, searched.function(point))
+            _advance(search, searched)
         axes[2 * row + 1, 0].set_ylim(bottom=0)
         axes[2 * row, 0].set_ylabel(searched.title)
         axes[2 * row + 1, 0].set_ylabel("p(x* | y*)")
@@ -193,8 +193,13 @@ def picture(model: JointNDP, gp: GP, functions: Sequence[Searched]) -> "Figure":
     return figure
 
 
-def _show(above: "Axes", below: "Axes", search: JointSearch, model: JointNDP, gp: GP, searched: Searched) -> None:
-    """The state of a search, and the law that it asks for."""
+def _advance(search: JointSearch, searched: Searched) -> None:
+    (point,) = search.ask()
+    search.tell(point, searched.function(point))
+
+
+def _show(above: "Axes", below: "Axes", search: JointSearch, model: NDP, gp: GP, searched: Searched) -> None:
+    """The state of a search, and the distribution of its next input."""
     question = search.question()
     x, y = search.history.known()
     (point,) = search.ask()
@@ -212,6 +217,6 @@ def _show(above: "Axes", below: "Axes", search: JointSearch, model: JointNDP, gp
     histogram = shares(torch.as_tensor(drawn).double().cpu(), BINS)[0]
     below.stairs(histogram.numpy(), edges, fill=True, color=BLUE, alpha=0.5, label="draws of x*")
     exact = gp.condition(question.x[None], question.y[None, :, None])
-    law = law_of_input(exact, torch.tensor([question.y_star], dtype=torch.float64), BINS)[0]
-    below.stairs(law.numpy(), edges, color=BLACK, linewidth=1.0, label="exact law")
+    density = law_of_input(exact, torch.tensor([question.y_star], dtype=torch.float64), BINS)[0]
+    below.stairs(density.numpy(), edges, color=BLACK, linewidth=1.0, label="exact p(x* | y*)")
     below.plot([point[0]], [0.0], "^", color="red", markersize=7, clip_on=False, label="next evaluation", zorder=6)

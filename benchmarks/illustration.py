@@ -1,4 +1,4 @@
-"""One function, more and more of it observed: the paper's first figure, for every process in a list."""
+"""One function with more and more observations: the paper's first figure, for every process in a list."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -9,14 +9,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from benchmarks.drawing import Tell
-from benchmarks.report import Report, Table
-from benchmarks.rival import find_rival
-from benchmarks.stretched import Stretched
+from benchmarks.baseline import find_baseline
+from benchmarks.report import Progress, Report, Table
+from benchmarks.rescaled_inputs import RescaledInputs
 from ndp.core.plotting import BLACK, BLUE, GREEN, ORANGE, label_once, new_grid, plot_posterior
 from ndp.core.typing import Posterior, Process
 from ndp.gp.exact import GP
-from ndp.models.registry import LENGTHSCALE, OBSERVATION_NOISE, load_ndp, prior_of
+from ndp.gp.parameters import LENGTHSCALE, OBSERVATION_NOISE
+from ndp.models.registry import load_ndp, prior_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,18 +68,18 @@ class Truth:
     function: Float[Tensor, "M"]
 
 
-def reproduce(model: str, *, neural_process: str, quick: bool, device: str, tell: Tell) -> Report:
+def reproduce(model: str, *, neural_process: str, quick: bool, device: str, progress: Progress) -> Report:
     """The paper's order: the exact Gaussian process, an attentive neural process, the NDP."""
     network = load_ndp(model, device)
     if prior_of(network) != "se":
         raise ValueError(f"{model} was not trained on squared exponentials, which are what this figure shows")
-    rival = find_rival(neural_process, network, device)
+    baseline = find_baseline(neural_process, network, device)
     exact = squared_exponential()
     shown = [Shown("Gaussian process", ORANGE, exact)]
-    if rival.process:
-        shown.append(Shown(rival.process.kind.words.capitalize(), GREEN, at_shown_lengthscale(rival.process)))
+    if baseline.process is not None:
+        shown.append(Shown(baseline.process.kind.words.capitalize(), GREEN, at_shown_lengthscale(baseline.process)))
     shown.append(Shown("Neural diffusion process", BLUE, at_shown_lengthscale(network)))
-    return report(shown, exact, draws=24 if quick else 64, note=rival.absence, tell=tell)
+    return report(shown, exact, draws=24 if quick else 64, note=baseline.absence, progress=progress)
 
 
 def squared_exponential() -> GP:
@@ -89,9 +89,9 @@ def squared_exponential() -> GP:
     return GP(kernel, noise=OBSERVATION_NOISE)
 
 
-def at_shown_lengthscale(process: Process) -> Stretched:
-    """Models of squared exponentials know lengthscale 1/4; in another unit of x it is the one shown."""
-    return Stretched(process, SHOWN_LENGTHSCALE / LENGTHSCALE)
+def at_shown_lengthscale(process: Process) -> RescaledInputs:
+    """Models of squared exponentials have lengthscale 1/4; in another unit of x it is the one shown."""
+    return RescaledInputs(process, SHOWN_LENGTHSCALE / LENGTHSCALE)
 
 
 def draw_truth(exact: GP, seed: int = 4) -> Truth:
@@ -99,35 +99,37 @@ def draw_truth(exact: GP, seed: int = 4) -> Truth:
     generator = torch.Generator().manual_seed(seed)
     grid = torch.linspace(-1, 1, POINTS, dtype=torch.float64)
     places = 2 * torch.rand(max(OBSERVATIONS) + HELD_OUT, generator=generator, dtype=torch.float64) - 1
-    values = torch.as_tensor(exact.sample(torch.cat([places, grid])[:, None], generator=generator))
+    x = torch.cat([places, grid])[:, None]
+    values = torch.as_tensor(exact.sample(x, observation_noise=True, generator=generator))
     cut = max(OBSERVATIONS)
     end = cut + HELD_OUT
     return Truth(places[:cut, None], values[:cut], places[cut:end, None], values[cut:end], grid, values[end:])
 
 
 def panel(name: str, posterior: Posterior, exact: Posterior, truth: Truth, observations: int, num_draws: int) -> Panel:
-    """One posterior, drawn and compared."""
+    """Draws of one posterior, and its distance from the exact one. Values carry observation noise."""
     grid = truth.grid[:, None]
-    mean, std = (torch.as_tensor(part).double().cpu() for part in posterior.moments(grid))
-    true_mean, true_std = (torch.as_tensor(part) for part in exact.moments(grid))
-    log_p = torch.as_tensor(posterior.log_prob(truth.x_held_out, truth.y_held_out)).item()
+    mean, std = (torch.as_tensor(part).double().cpu() for part in posterior.moments(grid, observation_noise=True))
+    true_mean, true_std = (torch.as_tensor(part) for part in exact.moments(grid, observation_noise=True))
+    log_p = torch.as_tensor(posterior.log_prob(truth.x_held_out, truth.y_held_out, observation_noise=True)).item()
     generator = torch.Generator().manual_seed(observations)
+    draws = posterior.sample(grid, num_draws, observation_noise=True, generator=generator)
     return Panel(
         process=name,
         observations=observations,
-        draws=torch.as_tensor(posterior.sample(grid, num_draws, generator=generator)).double().cpu(),
+        draws=torch.as_tensor(draws).double().cpu(),
         mean=mean,
         std=std,
         score=Score(_root_mean_square(mean - true_mean), _root_mean_square(std - true_std), log_p / HELD_OUT),
     )
 
 
-def report(shown: list[Shown], exact: GP, *, draws: int, note: str, tell: Tell) -> Report:
+def report(shown: list[Shown], exact: GP, *, draws: int, note: str, progress: Progress) -> Report:
     """A row of panels for each process, a column for each number of observations."""
     truth = draw_truth(exact)
     rows = []
     for one in shown:
-        tell(f"{one.name}: draws")
+        progress(f"{one.name}: draws")
         panels = []
         for count in OBSERVATIONS:
             x, y = truth.x[:count], truth.y[:count]
@@ -137,7 +139,7 @@ def report(shown: list[Shown], exact: GP, *, draws: int, note: str, tell: Tell) 
     return Report(
         name="illustration",
         tables=[table(found)],
-        seen=describe(rows, note),
+        findings=describe(rows, note),
         numbers={
             "panels": [{"process": one.process, "observations": one.observations, **asdict(one.score)} for one in found]
         },
@@ -147,7 +149,7 @@ def report(shown: list[Shown], exact: GP, *, draws: int, note: str, tell: Tell) 
 
 def picture(rows: list[list[Panel]], colours: list[str], truth: Truth) -> "Figure":
     """Draws, mean and two standard deviations, and the function behind."""
-    title = "One function, more and more of it observed"
+    title = "One function, with more and more observations"
     figure, axes = new_grid(len(rows), len(OBSERVATIONS), size=(3.3, 2.6), title=title)
     for panels, line, colour in zip(rows, axes, colours, strict=True):
         for one, ax in zip(panels, line, strict=True):
@@ -190,7 +192,7 @@ def table(found: list[Panel]) -> Table:
 
 
 def describe(rows: list[list[Panel]], note: str) -> str:
-    """What is seen, from the numbers."""
+    """The findings, from the numbers."""
     said = [
         f"{panels[0].process}: the mean is off the exact one by at most {max(p.score.mean_error for p in panels):.3f}, the "
         f"standard deviation by at most {max(p.score.std_error for p in panels):.3f} (root mean square over the grid)."

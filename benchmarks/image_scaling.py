@@ -1,14 +1,15 @@
-"""How time and memory of the image network grow with the number of points, and how quickly it trains."""
+"""How time and memory of the image network grow with the number of points, and how fast it trains."""
 
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
+from benchmarks.report import Numbers, Progress, Table
 from ndp.core.devices import read_device
 from ndp.networks.image import ImageAttention
 from ndp.priors.image import ImageSource, units_of_images
@@ -33,6 +34,34 @@ class Cost:
     points: int
     seconds: float
     megabytes: float
+
+
+def reproduce(*, quick: bool, device: str, progress: Progress) -> Numbers:
+    """Cost at each number of points as a table, and whether the bars are met."""
+    costs = []
+    for cost in measure(device, POINTS[:3] if quick else POINTS):
+        costs.append(cost)
+        progress(f"{cost.points:,} points: {cost.seconds:.2f} s")
+    progress("Training steps")
+    on_gpu = read_device(device).type == "cuda"
+    speed = images_a_second(device, batch=256 if on_gpu else 2)
+    rows = [(f"{cost.points:,}", f"{cost.seconds:.4f}", f"{cost.megabytes:.1f}") for cost in costs]
+    power = growth(costs)
+    return Numbers(
+        [Table("", ("points", "seconds, forward and backward", "megabytes"), rows)],
+        describe(power, speed, on_gpu=on_gpu),
+        {"costs": [asdict(cost) for cost in costs], "growth": power, "images_a_second": speed},
+    )
+
+
+def describe(power: float, speed: float, *, on_gpu: bool) -> str:
+    """The findings, from the numbers."""
+    linear = "met" if power <= GROWTH else "NOT met"
+    fast = ("met" if speed >= IMAGES_A_SECOND else "NOT met") if on_gpu else "a bar for GPUs"
+    return (
+        f"Memory grows with power {power:.2f} of the points (at most {GROWTH}): {linear}\n"
+        f"{speed:,.0f} images of 784 points a second in training (at least {IMAGES_A_SECOND:,}): {fast}"
+    )
 
 
 def measure(device: str, points: tuple[int, ...] = POINTS) -> Iterator[Cost]:
@@ -86,11 +115,11 @@ def images_a_second(device: str, *, batch: int, size: int = 28) -> float:
     on = read_device(device)
     generator = torch.Generator().manual_seed(0)
     pictures = torch.randint(256, (512, size, size, 1), generator=generator, dtype=torch.uint8)
-    scaling = units_of_images(pictures)
+    units = units_of_images(pictures)
     recipe = Recipe.from_dict({"prior": "mnist", "batch": batch, "steps": 64 if on.type == "cuda" else 1})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = ImageAttention(**NETWORK)
     fabric = Fabric(accelerator=on.type, devices=1, precision="bf16-mixed" if on.type == "cuda" else "32-true")
-    model = NDP(network, num_outputs=1, input_dims=(2,), scaling=scaling)
-    return fit(model, [ImageSource(pictures, scaling)], recipe, fabric=fabric).functions_per_second
+    model = NDP(network, num_outputs=1, input_dims=(2,), units=units)
+    return fit(model, [ImageSource(pictures, units)], recipe, fabric=fabric).functions_per_second

@@ -1,6 +1,6 @@
-"""Image regression: completions from some of the pixels, and how far the mean of five draws is from the picture.
+"""Image regression: completions from some of the pixels, and the error of the mean of five draws.
 
-All values are from 0 to 1, and draws are cut to that range. Every method sees the same pictures and the same contexts.
+All values are from 0 to 1, and draws are clipped to that range. Every method sees the same pictures and the same contexts.
 """
 
 import math
@@ -13,18 +13,21 @@ import torch
 from jaxtyping import Bool, Float, UInt8
 from torch import Tensor
 
-from benchmarks.drawing import Tell, generator_on
+from benchmarks.drawing import generator_on
+from benchmarks.report import Progress
 from benchmarks.timing import limited_threads
+from benchmarks.weights_folder import find_weights
 from ndp.core.units import FixedUnits
 from ndp.models.evaluation import Number
 from ndp.models.registry import load_ndp, prior_of
-from ndp.priors.image import IMAGE_SETS, pixel_grid
+from ndp.priors.image import pixel_grid
+from ndp.priors.registry import IMAGE_SETS
 from ndp.processes.ndp import NDP
 
 FRACTIONS = (0.05, 0.1, 0.2, 0.4, 0.8, 0.95)
 DRAWS = 5
 COMPLETIONS, COMPLETION_CALLS, SECONDS = 16, 15, 30  # draws of one digit on two cores, calls for each, at most so long
-# What the mean squared error may be at most, at these fractions of known pixels.
+# The largest mean squared error that meets the bar, at these fractions of known pixels.
 AIMS = {
     "mnist": {0.05: 0.045, 0.1: 0.030, 0.2: 0.015, 0.4: 0.006},
     "celeba32": {0.05: 0.020, 0.1: 0.013, 0.2: 0.008, 0.4: 0.004},
@@ -71,7 +74,7 @@ class Score:
     fraction: float
     images: int
     whole: Number  # over the picture, known pixels included, as in the paper
-    unknown: Number  # over the pixels that were to be found
+    unknown: Number  # over the pixels that were not known
     errors: tuple[float, ...]  # the same of every picture
 
 
@@ -96,12 +99,14 @@ def papers(model: NDP, sizes: Sizes) -> Method:
     return Method("the paper's recipe", levels * repeats, sizes.repaint_images, draw)
 
 
-def measure(methods: list[Method], pictures: UInt8[Tensor, "T H W P"], sizes: Sizes, tell: Tell) -> Iterator[Score]:
+def measure(
+    methods: list[Method], pictures: UInt8[Tensor, "T H W P"], sizes: Sizes, progress: Progress
+) -> Iterator[Score]:
     """Errors of every method at every fraction, on its number of pictures."""
     x, y = as_functions(pictures)
     for method in methods:
         for fraction in FRACTIONS:
-            tell(f"{method.name}: {fraction:.0%} of the pixels, {method.calls:,} calls a draw")
+            progress(f"{method.name}: {fraction:.0%} of the pixels, {method.calls:,} calls a draw")
             orders = random_orders(len(pictures), len(x), fraction)
             parts = torch.arange(min(method.images, len(pictures))).split(sizes.at_once)
             squared = torch.cat([_squared_errors(method, x, y[part], orders[part], fraction) for part in parts])
@@ -157,10 +162,10 @@ def shown_contexts(x: Float[Tensor, "N 2"]) -> dict[str, Bool[Tensor, "N"]]:
 
 
 def bits_per_value(model: NDP, pictures: UInt8[Tensor, "T H W P"], probes: int) -> Number:
-    """Bits that a value costs under the prior, by the ODE, with `probes` random signs for the divergence.
+    """Bits of code length a value under the prior, by the ODE, with `probes` random signs for the divergence.
 
-    Values are seen through Gaussian noise of the least ratio that the model was trained at, about a third of a grey level,
-    and what the noise itself costs is taken away: log p(y + n) - log N(n).
+    Values carry Gaussian noise of the least ratio that the model was trained at, about a third of a grey level. The code
+    length of the noise itself is subtracted: log p(y + n) - log N(n).
     """
     x, y = as_functions(pictures)
     assert isinstance(model.units, FixedUnits)
@@ -180,7 +185,7 @@ def seconds_for_completions(model: str, pictures: UInt8[Tensor, "T H W P"]) -> f
     """Time for 16 completions of one picture from a tenth of it, on two CPU cores."""
     x, y = as_functions(pictures[:1])
     known = shown_contexts(x)["random 10 %"]
-    posterior = load_ndp(model, "cpu").condition(x[known][None], y[:, known])
+    posterior = load_ndp(find_weights(model), "cpu").condition(x[known][None], y[:, known])
     with limited_threads(2):
         began = time.perf_counter()
         generator = torch.Generator().manual_seed(0)
@@ -189,13 +194,13 @@ def seconds_for_completions(model: str, pictures: UInt8[Tensor, "T H W P"]) -> f
 
 
 def in_half_precision(model: NDP) -> AbstractContextManager[object]:
-    """On a GPU products are taken in bfloat16, for which attention has its quickest kernels."""
+    """On a GPU, matrix products in bfloat16: attention has its fastest kernels for it."""
     return torch.autocast("cuda", torch.bfloat16) if model.device.type == "cuda" else nullcontext()
 
 
 def load_image_model(name: str, image_set: str, device: str) -> NDP:
     """A model of that set of pictures."""
-    model = load_ndp(name, device)
+    model = load_ndp(find_weights(name), device)
     channels = IMAGE_SETS[image_set].channels
     if prior_of(model) != image_set or model.num_outputs != channels:
         raise ValueError(

@@ -1,6 +1,6 @@
-"""`python -m benchmarks images`: the paper's figure of completed pictures, the errors behind it, and what goes beyond it."""
+"""The figure, the tables and the bars of `python -m benchmarks images`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,6 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from benchmarks.drawing import Tell
 from benchmarks.images import (
     AIMS,
     COMPLETION_CALLS,
@@ -30,10 +29,11 @@ from benchmarks.images import (
     seconds_for_completions,
     shown_contexts,
 )
-from benchmarks.report import Report, Table
+from benchmarks.report import Progress, Report, Table
 from ndp.core.plotting import BLUE, ORANGE, new_mosaic, plot_errors, plot_picture
 from ndp.models.evaluation import Number
-from ndp.priors.image import IMAGE_SETS, pixel_grid, read_set
+from ndp.priors.image import pixel_grid, read_set
+from ndp.priors.registry import IMAGE_SETS
 from ndp.processes.ndp import NDP
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Bar:
-    """A number that must be reached."""
+    """A promise about a number."""
 
     what: str
     aim: str
@@ -71,12 +71,30 @@ class Bar:
 
 
 def folder_of(image_set: str, data_dir: str) -> str:
-    """Where the pictures of a set are: in a folder of its name inside of the one that was given, or in that one itself."""
+    """The folder of a set of pictures: one of its name inside of `data_dir`, or `data_dir` itself."""
     inside = Path(data_dir).expanduser() / image_set
     return str(inside) if data_dir and inside.is_dir() else data_dir
 
 
-def reproduce(image_set: str, *, data_dir: str, model: str, paper: str, quick: bool, device: str, tell: Tell) -> Report:
+def reproduce_each(
+    image_sets: str, *, data_dir: str, model: str, paper: str, quick: bool, device: str, progress: Progress
+) -> Iterator[Report]:
+    """A report for each set of pictures in a text such as "mnist,celeba32"."""
+    chosen = image_sets.split(",")
+    for name in chosen:
+        if name not in IMAGE_SETS:
+            raise ValueError(f"there is no set of pictures named {name!r}; there are: {', '.join(IMAGE_SETS)}")
+    if len(chosen) > 1 and (model or paper):
+        raise ValueError("--model and --paper are of one set of pictures: name it with --set")
+    for name in chosen:
+        yield reproduce(
+            name, data_dir=data_dir, model=model, paper=paper, quick=quick, device=device, progress=progress
+        )
+
+
+def reproduce(
+    image_set: str, *, data_dir: str, model: str, paper: str, quick: bool, device: str, progress: Progress
+) -> Report:
     """Measure one set of pictures and show completions."""
     sizes = QUICK if quick else FULL
     network = load_image_model(model or image_set, image_set, device)
@@ -87,18 +105,18 @@ def reproduce(image_set: str, *, data_dir: str, model: str, paper: str, quick: b
     methods = [ours(network, sizes)]
     if paper:
         methods.append(papers(load_image_model(paper, image_set, device), sizes))
-    scores = list(measure(methods, pictures, sizes, tell))
-    tell("Drawing the figure")
+    scores = list(measure(methods, pictures, sizes, progress))
+    progress("Drawing the figure")
     rows = complete_rows(network, pictures[FIRST_SHOWN:], sizes)
-    tell("Likelihood by the ODE")
+    progress("Likelihood by the ODE")
     bits = bits_per_value(network, pictures[: sizes.bits_images], sizes.probes)
-    tell(f"{COMPLETIONS} completions on two cores")
+    progress(f"{COMPLETIONS} completions on two cores")
     seconds = seconds_for_completions(model or image_set, pictures)
     bars = judged(image_set, scores, seconds)
     return Report(
         name=f"images-{image_set}",
         tables=tables(image_set, scores, bars, bits, sizes),
-        seen=describe(image_set, scores, bars, bits, sizes, paper=bool(paper)),
+        findings=describe(image_set, scores, bars, bits, sizes, paper=bool(paper)),
         numbers={
             "model": model or image_set,
             "scores": [asdict(score) for score in scores],
@@ -117,12 +135,12 @@ def complete_rows(model: NDP, pictures: UInt8[Tensor, "T H W P"], sizes: Sizes) 
     rows = []
     for index, (context, known) in enumerate(shown_contexts(x).items()):
         generator = torch.Generator().manual_seed(index)
-        posterior = model.condition(x[known][None], y[index : index + 1, known])
         draws = y[index].expand(SPREAD_DRAWS, -1, -1).clone()
         with in_half_precision(model):
+            posterior = model.condition(x[known][None], y[index : index + 1, known])
             found = posterior.sample(x[~known][None], SPREAD_DRAWS, steps=sizes.steps, generator=generator)
             twice = posterior.sample(pixel_grid(2 * height, 2 * width)[None], 1, steps=sizes.steps, generator=generator)
-        draws[:, ~known] = _cut(found)[:, 0]
+        draws[:, ~known] = _clipped(found)[:, 0]
         as_pictures = draws.reshape(SPREAD_DRAWS, height, width, -1)
         rows.append(
             Row(
@@ -131,18 +149,18 @@ def complete_rows(model: NDP, pictures: UInt8[Tensor, "T H W P"], sizes: Sizes) 
                 known.reshape(height, width).numpy(),
                 as_pictures[:SHOWN_DRAWS].numpy(),
                 as_pictures.std(0).mean(-1).numpy(),
-                _cut(twice)[0, 0].reshape(2 * height, 2 * width, -1).numpy(),
+                _clipped(twice)[0, 0].reshape(2 * height, 2 * width, -1).numpy(),
             )
         )
     return rows
 
 
-def _cut(draws: object) -> Tensor:
+def _clipped(draws: object) -> Tensor:
     return torch.as_tensor(draws).double().cpu().clamp(0, 1)
 
 
 def judged(image_set: str, scores: Sequence[Score], seconds: float) -> list[Bar]:
-    """What the numbers must be, and whether they are."""
+    """The bars, and whether they are met."""
     mine = {score.fraction: score for score in scores if score.method == "ours"}
     theirs = {score.fraction: score for score in scores if score.method != "ours"}
     bars = [
@@ -203,18 +221,18 @@ def _short(number: Number) -> str:
 def describe(
     image_set: str, scores: Sequence[Score], bars: Sequence[Bar], bits: Number, sizes: Sizes, *, paper: bool
 ) -> str:
-    """What is seen, from the numbers."""
+    """The findings, from the numbers."""
     missed = [bar.what for bar in bars if bar.met is False]
     verdict = f"Not met: {'; '.join(missed)}." if missed else "Every bar that was measured is met."
     if sizes.images < 200:
-        verdict += f" With {sizes.images} pictures that says little: without --quick it is {FULL.images}."
-    left_out = "" if paper else " The paper's recipe is left out: give a model that was trained by it with --paper."
+        verdict += f" With {sizes.images} pictures that says little: without --quick there are {FULL.images}."
+    left_out = "" if paper else " The paper's recipe is left out: name a model that was trained by it with --paper."
     kind = "digits" if image_set == "mnist" else "faces"
     return (
-        f"{verdict} A value costs {bits.mean:.2f} bits; the divergence is estimated with random signs, for the exact one would "
-        f"take a backward pass for each of the picture's values at every step.{left_out} Whether draws look like {kind} "
-        f"and differ is for the eye: see the picture. Its last columns are the standard deviation of {SPREAD_DRAWS} draws at "
-        "every pixel, and one draw at twice the resolution from the same context."
+        f"{verdict} A value costs {bits.mean:.2f} bits; the divergence is estimated with random signs, because the exact one "
+        f"needs a backward pass for each value of the picture at every step.{left_out} The picture shows whether draws look "
+        f"like {kind} and differ. Its last columns are the standard deviation of {SPREAD_DRAWS} draws at every pixel, and one "
+        "draw at twice the resolution from the same context."
     )
 
 

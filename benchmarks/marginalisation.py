@@ -1,7 +1,7 @@
 """Unknown lengthscales: how close draws of an NDP come to those of the exact hierarchical Gaussian process.
 
-An NDP has no lengthscale. Each draw is given the one, of a grid, whose GP makes it most likely; exact draws go through the same
-fit, so that the two histograms differ only where the laws of the functions do.
+An NDP has no lengthscale. Each draw is assigned the lengthscale, of a grid, whose GP makes it most likely. Exact draws go
+through the same fit, so that the two histograms differ only where the distributions of the functions do.
 """
 
 from collections.abc import Sequence
@@ -11,19 +11,22 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from benchmarks.drawing import Tell, draw
+from benchmarks.drawing import draw
+from benchmarks.report import Progress
 from ndp.core.typing import Process
 from ndp.gp.exact import GP, GPPosterior
 from ndp.gp.mixture import GPMixture, GPMixturePosterior
+from ndp.gp.named import marginalised_gp, matern32
+from ndp.gp.parameters import MARGINAL_NOISE
 from ndp.models.evaluation import Number
 from ndp.models.metrics import total_variation
-from ndp.models.registry import MARGINAL_NOISE, marginalised_gp, matern32
-from ndp.processes.ndp import NDP, NDPPosterior
+from ndp.processes.ndp import NDP
+from ndp.processes.posterior import NDPPosterior
 
 TRUE_LENGTHSCALE = 0.3
 MOST_CONTEXT = 20
 NODES, BINS = 60, 12  # lengthscales of the grid, and bins of histograms, five of them in each
-SCORING_NOISE = 0.01  # with which values are scored: finer digits than a network was trained for are not asked of it
+SCORING_NOISE = 0.01  # of scored values: networks are not trained for finer digits
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def context_of(size: int) -> tuple[Float[Tensor, "1 {size} 1"], Float[Tensor, "1
     x = 2 * torch.rand(1, 20, 1, generator=generator, dtype=torch.float64) - 1
     kernel = matern32()
     kernel.lengthscale = TRUE_LENGTHSCALE
-    y = torch.as_tensor(GP(kernel, noise=MARGINAL_NOISE).sample(x, generator=generator))
+    y = torch.as_tensor(GP(kernel, noise=MARGINAL_NOISE).sample(x, observation_noise=True, generator=generator))
     return x[:, :size], y[:, :size]
 
 
@@ -120,26 +123,28 @@ def histogram(nearest: Int[Tensor, "S"]) -> Int[Tensor, "K"]:
 def resampled_distances(
     counts: Int[Tensor, "K"], size: int, others: Int[Tensor, "K"], generator: torch.Generator, repeats: int = 200
 ) -> Float[Tensor, "R"]:
-    """Total variation to `others` of `size` values drawn anew from the histogram `counts`, many times."""
+    """Total variation to `others` of `size` new values drawn from the histogram `counts`, many times."""
     picked = torch.multinomial(counts.double(), repeats * size, replacement=True, generator=generator)
     drawn = torch.stack([torch.bincount(some, minlength=len(counts)) for some in picked.unflatten(0, (repeats, size))])
     return total_variation(drawn, others.expand_as(drawn))
 
 
-def likelihood(model: NDP | GPMixture, sizes: Sizes, tell: Tell, *, at_once: int = 16, seed: int = 9) -> Likelihood:
+def likelihood(
+    model: NDP | GPMixture, sizes: Sizes, progress: Progress, *, at_once: int = 16, seed: int = 9
+) -> Likelihood:
     """Log-density of held-out values of functions of the prior: the model's, the exact one, and that of a point estimate.
 
-    The point estimate is the lengthscale of the grid that is most likely given the context, the prior counted in. (Without
-    it a context of one point says nothing, and the estimate is worthless.)
+    The point estimate is the lengthscale of the grid that is most likely given the context, prior included. (Without the
+    prior a context of one point says nothing, and the estimate is worthless.)
     """
     generator = torch.Generator().manual_seed(seed)
     exact, _ = marginalised_gp(NODES)
     ours, best, point = [], [], []
     for start in range(0, sizes.tasks, at_once):
-        tell(f"Log-densities of {start} to {start + at_once} of {sizes.tasks} functions")
+        progress(f"Log-densities of {start} to {start + at_once} of {sizes.tasks} functions")
         tasks = min(at_once, sizes.tasks - start)
         x = 2 * torch.rand(tasks, MOST_CONTEXT + sizes.targets, 1, generator=generator, dtype=torch.float64) - 1
-        y = torch.as_tensor(exact.sample(x, generator=generator))
+        y = torch.as_tensor(exact.sample(x, observation_noise=True, generator=generator))
         size = torch.randint(1, MOST_CONTEXT + 1, (tasks, 1), generator=generator)
         mask = torch.arange(MOST_CONTEXT) < size
         context, x, y = (x[:, :MOST_CONTEXT], y[:, :MOST_CONTEXT]), x[:, MOST_CONTEXT:], y[:, MOST_CONTEXT:]
@@ -167,5 +172,5 @@ def likelihood(model: NDP | GPMixture, sizes: Sizes, tell: Tell, *, at_once: int
 
 
 def _nats(posterior: NDPPosterior | GPPosterior | GPMixturePosterior, x: Tensor, y: Tensor) -> Float[Tensor, "B"]:
-    log_p = torch.as_tensor(posterior.log_prob(x, y, noise=SCORING_NOISE))
+    log_p = torch.as_tensor(posterior.log_prob(x, y, observation_noise=True, noise=SCORING_NOISE))
     return log_p.double().cpu() / x.shape[1]

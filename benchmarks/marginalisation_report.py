@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.drawing import Tell
 from benchmarks.marginalisation import (
     BINS,
     FULL,
@@ -18,9 +17,10 @@ from benchmarks.marginalisation import (
     lengthscales,
     likelihood,
 )
-from benchmarks.report import Report, Table
+from benchmarks.report import Progress, Report, Table
 from ndp.core.plotting import BLACK, BLUE, ORANGE, label_once, new_grid, plot_coloured_draws, plot_context
-from ndp.models.registry import load_ndp, marginalised_gp
+from ndp.gp.named import marginalised_gp
+from ndp.models.registry import load_ndp
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,19 +29,19 @@ SHOWN = 30
 LIMITS = (0.1, 2.0)  # of the colours
 
 
-def reproduce(model: str, *, quick: bool, device: str, tell: Tell) -> Report:
+def reproduce(model: str, *, quick: bool, device: str, progress: Progress) -> Report:
     """Measure and show."""
     sizes = QUICK if quick else FULL
     network = load_ndp(model, device)
     found = []
     for observations in sizes.observations:
-        tell(f"Draws after {observations} observations, and their lengthscales")
+        progress(f"Draws after {observations} observations, and their lengthscales")
         found.append(lengthscales(network, observations, sizes))
-    scored = likelihood(network, sizes, tell)
+    scored = likelihood(network, sizes, progress)
     return Report(
         name="marginalisation",
         tables=tables(found, scored),
-        seen=describe(found, scored),
+        findings=describe(found, scored),
         numbers={
             "model": model,
             "edges": bin_edges().tolist(),
@@ -142,7 +142,7 @@ def tables(found: list[Lengthscales], scored: Likelihood) -> list[Table]:
 
 
 def describe(found: list[Lengthscales], scored: Likelihood) -> str:
-    """What is seen, from the numbers."""
+    """The findings, from the numbers."""
     worst = max(found, key=lambda one: one.distance.mean)
     better = "less" if scored.lost.mean < scored.lost_by_point_estimate.mean else "more"
     return (

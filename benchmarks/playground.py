@@ -1,4 +1,4 @@
-"""The playground under measurement: how soon a click becomes functions, and what many clients at once do to the server."""
+"""The speed of the playground: time from a click to new functions, and the server under many clients at once."""
 
 import http.client
 import json
@@ -11,19 +11,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-Tell = Callable[[str], None]
+from benchmarks.report import Numbers, Progress
+from ndp.apps.cli.common import require
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Milliseconds in the browser, from the release of the mouse to functions that have come to rest."""
+    """Milliseconds in the browser, from the release of the mouse until the new functions stop moving."""
 
     clicks: int
     draws: int
@@ -36,7 +38,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Load:
-    """What many clients met, and how much memory (MB) the server held after a quarter of the time and at the end."""
+    """Answers to many clients, and memory of the server (MB) after a quarter of the time and at the end."""
 
     clients: int
     seconds: float
@@ -46,6 +48,29 @@ class Load:
     p95_seconds: float
     memory_early: float
     memory_late: float
+
+
+def reproduce_speed(*, clicks: int, draws: int, calls: int, progress: Progress) -> Numbers:
+    """Milliseconds from a click to new functions, in words."""
+    require("fastapi", "uvicorn", "playwright", extra="dev")
+    speed = measure_speed(clicks=clicks, draws=draws, calls=calls, progress=progress)
+    words = (
+        f"{draws} draws of {speed.points} points in {calls} solver calls: median {speed.median:.0f} ms, "
+        f"95th percentile {speed.p95:.0f} ms of {clicks} clicks; first paint after {speed.first_paint:.0f} ms"
+    )
+    return Numbers([], words, asdict(speed))
+
+
+def reproduce_load(*, clients: int, seconds: float, progress: Progress) -> Numbers:
+    """Answers to many clients in words; failed if there was an error."""
+    require("fastapi", "uvicorn", extra="serve")
+    load = measure_load(clients=clients, seconds=seconds, progress=progress)
+    words = (
+        f"{load.clients} clients for {load.seconds:.0f} s: {load.answers} answers, {load.errors} errors; "
+        f"median {load.median_seconds:.2f} s, 95th percentile {load.p95_seconds:.2f} s; "
+        f"memory {load.memory_early:.0f} MB, at the end {load.memory_late:.0f} MB"
+    )
+    return Numbers([], words, asdict(load), failed=load.errors > 0)
 
 
 @contextmanager
@@ -67,7 +92,7 @@ def running_server() -> Iterator[tuple[int, int]]:
             process.terminate()
 
 
-def measure_speed(*, clicks: int, draws: int = 32, calls: int = 7, tell: Tell = lambda words: None) -> Speed:
+def measure_speed(*, clicks: int, draws: int = 32, calls: int = 7, progress: Progress = lambda words: None) -> Speed:
     """Click in a real browser, again and again, on the model that the page opens with."""
     browser_path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if browser_path is None:
@@ -75,7 +100,7 @@ def measure_speed(*, clicks: int, draws: int = 32, calls: int = 7, tell: Tell = 
     from playwright.sync_api import sync_playwright
 
     rng = np.random.default_rng(0)
-    tell("Starting the server")
+    progress("Starting the server")
     with running_server() as (port, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 860})
@@ -95,7 +120,7 @@ def measure_speed(*, clicks: int, draws: int = 32, calls: int = 7, tell: Tell = 
             x, y = _PLACES[click % len(_PLACES)]
             _settle(page, lambda: page.mouse.click(box["x"] + x * box["width"], box["y"] + y * box["height"]))  # noqa: B023
             times.append(float(page.locator("#posterior").get_attribute("data-waited") or "nan"))
-            tell(f"Click {click + 1} of {clicks}: {times[-1]:.0f} ms")
+            progress(f"Click {click + 1} of {clicks}: {times[-1]:.0f} ms")
             page.wait_for_timeout(int(rng.uniform(300, 1200)))  # people look before they click again
         browser.close()
     median, p95 = np.quantile(times, [0.5, 0.95])
@@ -103,7 +128,7 @@ def measure_speed(*, clicks: int, draws: int = 32, calls: int = 7, tell: Tell = 
 
 
 def _settle(page: Any, act: Callable[[], None]) -> None:
-    """Do something, and wait until its functions have come to rest."""
+    """Do something, and wait until the new functions stop moving."""
     page.evaluate("delete document.querySelector('#posterior').dataset.waited")
     act()
     try:
@@ -112,14 +137,8 @@ def _settle(page: Any, act: Callable[[], None]) -> None:
         raise ValueError(f"the page did not answer; it says: {page.inner_text('#status')}") from error
 
 
-_PLACES = (
-    (0.1, 0.3),
-    (0.8, 0.7),
-    (0.45, 0.5),
-    (0.3, 0.8),
-    (0.62, 0.25),
-    (0.93, 0.45),
-)  # of clicks, in shares of the axes
+# Of clicks, in shares of the axes.
+_PLACES = ((0.1, 0.3), (0.8, 0.7), (0.45, 0.5), (0.3, 0.8), (0.62, 0.25), (0.93, 0.45))
 _STOPWATCH = """() => {
   const chart = document.querySelector("#posterior");
   let pressed = 0;
@@ -130,9 +149,9 @@ _STOPWATCH = """() => {
 }"""
 
 
-def measure_load(*, clients: int, seconds: float, tell: Tell = lambda words: None) -> Load:
-    """So many clients that ask for draws one after the other, with contexts of all sizes."""
-    tell("Starting the server")
+def measure_load(*, clients: int, seconds: float, progress: Progress = lambda words: None) -> Load:
+    """Clients that each ask for draws again and again, with contexts of all sizes."""
+    progress("Starting the server")
     with running_server() as (port, process):
         outcomes: list[list[tuple[float, bool]]] = [[] for _ in range(clients)]
         end = time.monotonic() + seconds
@@ -145,7 +164,7 @@ def measure_load(*, clients: int, seconds: float, tell: Tell = lambda words: Non
         while time.monotonic() < end:
             time.sleep(min(0.5, seconds / 20))
             memory.append(_memory(process))
-            tell(
+            progress(
                 f"{sum(map(len, outcomes))} answers, {memory[-1]:.0f} MB, {max(0.0, end - time.monotonic()):.0f} s left"
             )
         for thread in threads:
@@ -195,7 +214,7 @@ def _is_up(port: int) -> bool:
 
 
 def _memory(process: int) -> float:
-    """Resident memory in MB; NaN where the system does not tell."""
+    """Resident memory in MB; NaN where the system does not report it."""
     try:
         pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     except OSError:

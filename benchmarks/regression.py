@@ -1,9 +1,9 @@
 """The paper's log-likelihood table: every model in it on the same test functions, and the exact process beside it.
 
 The protocol is that of the paper's text: lengthscale sqrt(D) / 4, noise 0.05, 1 to 10 D context points, 50 targets, 128 test
-functions. Where a model has no density the paper fits a Gaussian to 128 draws, which costs even the exact posterior 0.2 nats a
-point; so likelihoods by draws stand beside those of the exact posterior through the same estimator, and models with a density
-are scored by it.
+functions. Where a model has no density the paper fits a Gaussian to 128 draws. That estimator costs even the exact posterior
+0.2 nats a point, so likelihoods by draws stand beside those of the exact posterior by the same estimator. Models with a density
+are scored by it. All values carry observation noise.
 """
 
 import time
@@ -17,12 +17,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from benchmarks.weights_folder import WEIGHTS
 from ndp.core.devices import read_device
-from ndp.gp.exact import GPPosterior
-from ndp.models.checkpoint import read_model
+from ndp.gp.named import exact_process
 from ndp.models.evaluation import Number, given
 from ndp.models.metrics import fitted_gaussian_log_prob
-from ndp.models.registry import exact_process, load, names, shipped_baseline
+from ndp.models.registry import load, names, read_model
 from ndp.priors.registry import make_prior
 from ndp.priors.tasks import Batch, Synthetic
 from ndp.processes.architectures import Kind
@@ -32,7 +32,7 @@ from ndp.processes.repaint import RePaintPosterior
 
 SEED = 2023
 TEST_FUNCTIONS = 128
-# The paper's six cells, and two that the field now reports as well; these have no exact process.
+# The paper's six cells, and two more that later papers report; these have no exact process.
 KERNELS, DIMS = ("se", "matern52"), (1, 2, 3)
 OTHERS = ("sawtooth", "mixture")
 DENSITY = "density"
@@ -53,13 +53,13 @@ class Score:
     log_prob: Number
     gap: Number | None
     calls: int | None  # network calls a draw
-    seconds_per_draw: float | None  # of one function at 50 targets, many drawn together
+    seconds_per_draw: float | None  # of one function at 50 targets, many drawn in one batch
     device: str
     nats: tuple[float, ...]  # of every test function, in the order in which they are made: for paired differences
 
     @property
     def place(self) -> tuple[str, str, int, float, str]:
-        """What is measured, and so what a newer measurement takes the place of."""
+        """What is measured: a newer measurement of the same replaces this one."""
         return self.row, self.kernel, self.dim, self.shift, self.estimator
 
     @staticmethod
@@ -83,6 +83,9 @@ class Settings:
     device: str = "cpu"
 
 
+QUICK = Settings(tasks=16, draws=(128,), draw_tasks=6, steps=10, density_tasks=6, repaint_levels=20, repaint_tasks=2)
+
+
 @dataclass(frozen=True)
 class Method:
     """How a row gets its posterior, and what can be asked of it."""
@@ -90,6 +93,7 @@ class Method:
     posterior: Callable[[Batch], Any]
     density_tasks: int  # 0: it has none
     draws: tuple[int, ...] = ()
+    joint: bool = True  # False: its density is the product of those of single values
     drawn_from: Callable[[Batch], Any] | None = None  # a compiled twin of the posterior, where that is faster
     options: dict[str, Any] = field(default_factory=dict)  # of `sample`
     calls: int = 0
@@ -119,63 +123,68 @@ def measure(
         return Score(*place, log_prob, lost, method.calls or None, seconds, settings.device, nats)
 
     if method.density_tasks:
-        yield score(DENSITY, _densities(method.posterior, batch.rows(slice(0, method.density_tasks))))
+        few = batch.rows(slice(0, method.density_tasks))
+        yield score(DENSITY, _densities(method.posterior, few, joint=method.joint))
     for count in method.draws:
         found, seconds = _by_draws(method, batch.rows(slice(0, method.draw_tasks or settings.draw_tasks)), count)
         yield score(f"{count} draws", found, seconds)
 
 
 def _method(row: str, kernel: str, dim: int, settings: Settings, models: Path) -> Method | None:
-    device, tasks = read_device(settings.device), settings.tasks if settings.density_tasks else 0
+    """What a row of the table is in one cell; none where there is no such model."""
+    tasks = settings.tasks if settings.density_tasks else 0
     if row in (TRUTH, DIAGONAL):
-        exact = exact_process(kernel)
-        if exact is None:
-            return None
-        gp = exact.to(device)
-        if row == DIAGONAL:
-            return Method(lambda piece: Independent(given(gp, piece)), tasks)
-        return Method(lambda piece: given(gp, piece), tasks, settings.draws)
+        return _exact_method(kernel, settings, tasks, joint=row == TRUTH)
     if row == OURS:
-        folder = models / f"ndp-{kernel}"
-        if not folder.exists() and kernel not in names():
-            return None
-        model = trained_ndp(folder, kernel).to(device)
-        fast = model.compiled() if device.type == "cuda" else model
-        options = {"steps": settings.steps}
-        return Method(
-            lambda piece: given(model, piece),
-            min(tasks, settings.density_tasks),
-            settings.draws,
-            lambda piece: given(fast, piece),
-            options,
-            settings.steps,
-        )
+        return _our_method(models / f"ndp-{kernel}", kernel, settings, min(tasks, settings.density_tasks))
     if row == PAPER:
-        folder = folder_of(f"ndp-paper-{kernel}-{dim}", models)
-        if not folder.exists():
-            return None
-        model = trained_ndp(folder, kernel).to(device)
-        levels, repeats = settings.repaint_levels, 5
-        options = {"steps": levels, "repeats": repeats}
-        posterior = partial(_repainted, model)
-        calls = levels * repeats
-        return Method(posterior, 0, settings.draws[:1], None, options, calls, settings.repaint_tasks)
+        return _paper_method(folder_of(f"ndp-paper-{kernel}-{dim}", models), kernel, settings)
     process = neural_process(models, NEURAL_PROCESSES[row], kernel, dim)
     if process is None:
         return None
-    process.to(device)
+    process.to(read_device(settings.device))
     return Method(lambda piece: given(process, piece), tasks, settings.draws[:1], calls=1)
 
 
-@dataclass(frozen=True)
-class Independent:
-    """The exact marginals, as if the points had nothing to do with each other."""
+def _exact_method(kernel: str, settings: Settings, density_tasks: int, *, joint: bool) -> Method | None:
+    """The exact process, or the product of its marginal densities."""
+    exact = exact_process(kernel)
+    if exact is None:
+        return None
+    gp = exact.to(read_device(settings.device))
+    return Method(lambda piece: given(gp, piece), density_tasks, settings.draws if joint else (), joint)
 
-    posterior: GPPosterior
 
-    def log_prob(self, x: Tensor, y: Tensor) -> Float[Tensor, "B"]:
-        mean, std = (torch.as_tensor(m) for m in self.posterior.moments(x))
-        return torch.distributions.Normal(mean, std).log_prob(y).sum((-2, -1))
+def _our_method(folder: Path, kernel: str, settings: Settings, density_tasks: int) -> Method | None:
+    if not folder.exists() and kernel not in names():
+        return None
+    device = read_device(settings.device)
+    model = trained_ndp(folder, kernel).to(device)
+    fast = model.compiled() if device.type == "cuda" else model
+    return Method(
+        lambda piece: given(model, piece),
+        density_tasks,
+        settings.draws,
+        drawn_from=lambda piece: given(fast, piece),
+        options={"steps": settings.steps},
+        calls=settings.steps,
+    )
+
+
+def _paper_method(folder: Path, kernel: str, settings: Settings) -> Method | None:
+    """The paper's recipe: RePaint on a network without a context. It has no density."""
+    if not folder.exists():
+        return None
+    model = trained_ndp(folder, kernel).to(read_device(settings.device))
+    levels, repeats = settings.repaint_levels, 5
+    return Method(
+        partial(_repainted, model),
+        0,
+        settings.draws[:1],
+        options={"steps": levels, "repeats": repeats},
+        calls=levels * repeats,
+        draw_tasks=settings.repaint_tasks,
+    )
 
 
 def _repainted(model: NDP, batch: Batch) -> RePaintPosterior:
@@ -183,9 +192,12 @@ def _repainted(model: NDP, batch: Batch) -> RePaintPosterior:
     return model.repaint(x, y, mask=mask)
 
 
-def _densities(posterior: Callable[[Batch], Any], batch: Batch) -> Float[Tensor, "B"]:
+def _densities(posterior: Callable[[Batch], Any], batch: Batch, *, joint: bool = True) -> Float[Tensor, "B"]:
     """Nats a point of the targets of every task."""
-    found = [torch.as_tensor(posterior(piece).log_prob(*piece.targets)).double() for piece in batch.split(32)]
+    found = []
+    for piece in batch.split(32):
+        log_p = posterior(piece).log_prob(*piece.targets, joint=joint, observation_noise=True)
+        found.append(torch.as_tensor(log_p).double().reshape(len(piece.x), -1).sum(1))
     return torch.cat(found) / batch.targets[0].shape[1]
 
 
@@ -197,15 +209,15 @@ def _by_draws(method: Method, batch: Batch, count: int) -> tuple[Float[Tensor, "
     for piece in batch.split(32):
         x, y = piece.targets
         began = time.perf_counter()
-        drawn = torch.as_tensor(posterior(piece).sample(x, count, generator=generator, **method.options))
-        drawn = drawn.double().cpu()  # which waits for the device
+        drawn = posterior(piece).sample(x, count, observation_noise=True, generator=generator, **method.options)
+        drawn = torch.as_tensor(drawn).double().cpu()  # which waits for the device
         seconds += time.perf_counter() - began
         found.append(fitted_gaussian_log_prob(drawn, y.cpu()).to(y.device) / x.shape[1])
     return torch.cat(found), seconds / (count * len(batch.x))
 
 
 def held_out_functions(kernel: str, dim: int, tasks: int) -> Batch:
-    """The functions that every row is scored on, or the first of them: made anew from their seed, the same everywhere."""
+    """The functions that every row is scored on, or the first of them: a function of the seed, the same everywhere."""
     prior = make_prior(kernel, torch.device("cpu"))
     source = Synthetic(prior, dim=dim, most_context=10 * dim, least_context=1)
     generator = torch.Generator().manual_seed(SEED + dim)
@@ -213,8 +225,8 @@ def held_out_functions(kernel: str, dim: int, tasks: int) -> Batch:
 
 
 def folder_of(name: str, models: Path) -> Path:
-    """Where the weights of a row are: with the user's models or else, if they are there, with the package."""
-    return models / name if (models / name).exists() else shipped_baseline(name)
+    """The weights of a row: the user's, or else those that come with the benchmarks."""
+    return models / name if (models / name).exists() else WEIGHTS / name
 
 
 def trained_ndp(folder: Path, kernel: str) -> NDP:

@@ -1,4 +1,4 @@
-"""The log-likelihood table as people read it: Markdown, comparisons with the best other row, and the appendix figure.
+"""The log-likelihood table in Markdown, comparisons with the best other row, and the appendix figure.
 
 Scores are kept in one file, to which every run adds: rows and cells can be measured one by one, and on different machines.
 """
@@ -57,7 +57,7 @@ def read_scores(path: Path) -> list[Score]:
 
 
 def with_newer(old: Iterable[Score], new: Iterable[Score]) -> list[Score]:
-    """All scores in the order of the table, newer ones in place of older ones of the same thing."""
+    """All scores in the order of the table; a newer score replaces an older one of the same place."""
     kept = {score.place: score for score in (*old, *new)}
     return sorted(kept.values(), key=lambda s: (s.shift, _cell_index(s), ROWS.index(s.row)))
 
@@ -73,7 +73,7 @@ def write_scores(path: Path, scores: Iterable[Score]) -> None:
 
 
 def as_markdown(scores: list[Score]) -> str:
-    """The table, what NDPs lose by draws alone, what ours gains over the best other row, what rows lose if inputs move."""
+    """The table, what NDPs lose by draws, what ours gains over the best other row, and what rows lose if inputs move."""
     here = [s for s in scores if s.shift == 0]
     parts = [_table(here), _net_table(here), _gains_table(here)]
     parts += [_shift_table(scores, shift) for shift in sorted({s.shift for s in scores} - {0.0})]

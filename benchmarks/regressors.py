@@ -1,4 +1,4 @@
-"""What the universal model is held against: fitted Gaussian processes and a random forest, as laws of new observations."""
+"""The universal model and its baselines, fitted Gaussian processes and a random forest: predictions of new observations."""
 
 import time
 import warnings
@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.special import logsumexp
+from scipy.stats import norm
 
 from ndp.sklearn import NDPRegressor
 
-PROBABILITIES = np.concatenate([[0.05, 0.95], (np.arange(20) + 0.5) / 20])  # an interval, then even draws of the law
+PROBABILITIES = np.concatenate([[0.05, 0.95], (np.arange(20) + 0.5) / 20])  # an interval, then evenly spread ones
 
 
 @dataclass(frozen=True)
-class Law:
+class Prediction:
     """Log-densities of the true values [N], quantiles at PROBABILITIES [Q, N], and seconds for fit and predict."""
 
     log_prob: np.ndarray
@@ -22,24 +24,26 @@ class Law:
     seconds: float
 
 
-Regressor = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], Law]
+Regressor = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], Prediction]
 
 
 def universal(model: str, device: str) -> Regressor:
-    """The pretrained NDP; its time is that of quantiles, without the density, which only a score asks for."""
+    """The pretrained NDP. Its time is that of quantiles, without the density, which only a score needs."""
 
-    def run(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray) -> Law:
+    def run(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray) -> Prediction:
         began = time.perf_counter()
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             regressor = NDPRegressor(model, device=device).fit(x, y)
             _, quantiles = regressor.predict(x_new, return_quantiles=PROBABILITIES.tolist())
             seconds = time.perf_counter() - began
-            return Law(regressor.log_prob(x_new, y_new), quantiles.T, seconds)
+            return Prediction(regressor.log_prob(x_new, y_new), quantiles.T, seconds)
 
     return run
 
 
-def single_task_gp(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray, *, device: str = "cpu") -> Law:
+def single_task_gp(
+    x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray, *, device: str = "cpu"
+) -> Prediction:
     """BoTorch's SingleTaskGP as it is, by maximum likelihood, on inputs in the unit box and standardised targets."""
     from botorch.fit import fit_gpytorch_mll
     from botorch.models import SingleTaskGP
@@ -58,7 +62,7 @@ def single_task_gp(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.nd
     return _gaussian(mean, std, y_new, time.perf_counter() - began)
 
 
-def gaussian_process_regressor(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray) -> Law:
+def gaussian_process_regressor(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray) -> Prediction:
     """scikit-learn's, with an ARD squared exponential kernel and noise, on standardised inputs."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -73,7 +77,7 @@ def gaussian_process_regressor(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, 
     return _gaussian(mean, np.maximum(std, 1e-10), y_new, time.perf_counter() - began)
 
 
-def random_forest(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray) -> Law:
+def random_forest(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray) -> Prediction:
     """A quantile regression forest (Meinshausen, 2006): training targets, weighed by how often they share a leaf.
 
     Its density is a Gaussian kernel estimate with those weights, of Silverman's width.
@@ -83,8 +87,8 @@ def random_forest(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.nda
     began = time.perf_counter()
     forest = RandomForestRegressor(200, min_samples_leaf=5 if len(y) > 20 else 2, random_state=0).fit(x, y)
     known, asked = forest.apply(x), forest.apply(x_new)
-    together = asked[:, None, :] == known[None]
-    weights = (together / together.sum(1, keepdims=True)).mean(2)
+    shared = asked[:, None, :] == known[None]
+    weights = (shared / shared.sum(1, keepdims=True)).mean(2)
     order = np.argsort(y)
     ends = weights[:, order].cumsum(1)
     place = (ends[None] < PROBABILITIES[:, None, None]).sum(2).clip(max=len(y) - 1)
@@ -92,12 +96,11 @@ def random_forest(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.nda
     mean = weights @ y
     spread = np.sqrt(np.maximum(weights @ y**2 - mean**2, 1e-12 * y.var() + 1e-300))
     width = 1.06 * spread * (weights**2).sum(1) ** 0.2
-    each = -0.5 * ((y_new[:, None] - y[None]) / width[:, None]) ** 2 - np.log(width[:, None] * np.sqrt(2 * np.pi))
-    log_prob = np.logaddexp.reduce(each + np.log(np.maximum(weights, 1e-300)), axis=1)
-    return Law(log_prob, y[order][place], seconds)
+    each = norm.logpdf(y_new[:, None], y[None], width[:, None])
+    log_prob = logsumexp(each + np.log(np.maximum(weights, 1e-300)), axis=1)
+    return Prediction(log_prob, y[order][place], seconds)
 
 
-def _gaussian(mean: np.ndarray, std: np.ndarray, y_new: np.ndarray, seconds: float) -> Law:
-    z = torch.special.ndtri(torch.as_tensor(PROBABILITIES)).numpy()
-    log_prob = -0.5 * ((y_new - mean) / std) ** 2 - np.log(std * np.sqrt(2 * np.pi))
-    return Law(log_prob, mean + z[:, None] * std, seconds)
+def _gaussian(mean: np.ndarray, std: np.ndarray, y_new: np.ndarray, seconds: float) -> Prediction:
+    predicted = norm(mean, std)
+    return Prediction(predicted.logpdf(y_new), predicted.ppf(PROBABILITIES[:, None]), seconds)

@@ -1,16 +1,18 @@
-"""What an experiment hands over: tables, a paragraph on what is seen, all numbers, and a picture."""
+"""What an experiment returns: tables, a paragraph of findings, all numbers and, where there is one, a figure."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ndp.core.io.files import atomic_write
 from ndp.core.plotting import save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+Progress = Callable[[str], None]  # an experiment reports its current stage to it
 
 
 @dataclass(frozen=True)
@@ -22,20 +24,60 @@ class Table:
     rows: Sequence[tuple[str, ...]]
 
 
+class Outcome(Protocol):
+    """What the command line prints and writes."""
+
+    @property
+    def tables(self) -> Sequence[Table]: ...
+
+    @property
+    def findings(self) -> str: ...
+
+    @property
+    def failed(self) -> bool:
+        """Whether the command is to end with an error status."""
+        ...
+
+    def write(self, out: Path) -> dict[str, Path]:
+        """Write the files; returns their paths under the words that name them."""
+        ...
+
+
 @dataclass(frozen=True)
 class Report:
-    """An experiment's outcome, ready to be shown."""
+    """An experiment with a figure, written to a folder."""
 
     name: str
     tables: list[Table]
-    seen: str
+    findings: str
     numbers: dict[str, Any]
     figure: "Figure"
+    failed: bool = False
 
-    def write(self, folder: Path) -> tuple[Path, Path]:
-        """The picture and the numbers as `name`.png and `name`.json, each whole or not at all."""
-        picture, numbers = folder / f"{self.name}.png", folder / f"{self.name}.json"
+    def write(self, out: Path) -> dict[str, Path]:
+        """The figure and the numbers as `name`.png and `name`.json in the folder `out`, by atomic writes."""
+        picture, numbers = out / f"{self.name}.png", out / f"{self.name}.json"
         save_figure(self.figure, picture)
-        with atomic_write(numbers) as temporary:
-            temporary.write_text(json.dumps({**self.numbers, "seen": self.seen}, indent=1) + "\n")
-        return picture, numbers
+        write_json(numbers, {**self.numbers, "findings": self.findings})
+        return {"Picture": picture, "Numbers": numbers}
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """An experiment without a figure, written to one file."""
+
+    tables: list[Table]
+    findings: str
+    numbers: Any
+    failed: bool = False
+
+    def write(self, out: Path) -> dict[str, Path]:
+        """The numbers as the file `out`."""
+        write_json(out, self.numbers)
+        return {"Numbers": out}
+
+
+def write_json(path: Path, numbers: Any) -> None:
+    """An atomic write of what JSON can hold."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(json.dumps(numbers, indent=1) + "\n")

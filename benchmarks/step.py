@@ -1,7 +1,7 @@
 """Steps at an unknown place: drawn functions, jump positions and the bimodal marginal against the exact posterior.
 
 Given values on either side, the place of the jump is uniform between the last 0 and the first 1. All statistics are computed
-for draws of that exact law too: its row is what sampling noise alone gives.
+for draws of that exact posterior too: its row shows sampling noise alone.
 """
 
 import math
@@ -11,28 +11,32 @@ from functools import partial
 
 import torch
 from jaxtyping import Bool, Float
+from scipy.stats import kstwobign
 from torch import Tensor
 
-from benchmarks.drawing import Sampler, Tell, draw, draw_one_value, generator_on
+from benchmarks.drawing import Sampler, draw, draw_one_value, generator_on
+from benchmarks.report import Progress
 from ndp.core.typing import Array
 from ndp.models.evaluation import Number
 from ndp.models.metrics import distance_from_uniform
 from ndp.models.registry import load_ndp
 from ndp.priors.step import Step
 from ndp.priors.tasks import Synthetic
-from ndp.processes.ndp import NDP, NDPPosterior
+from ndp.processes.ndp import NDP
+from ndp.processes.posterior import NDPPosterior
 from ndp.processes.repaint import RePaintPosterior
 
 WITHIN = 0.02  # how far P(y = 1 | x = 0) may be off
 CLOSE = 0.05  # a value this near 0 or 1 counts as one
 MOST_CONTEXT = 10
+EXACT = "exact posterior"
 
 
 @dataclass(frozen=True)
 class Sizes:
     """How much to measure: draws of functions, points of a function, contexts for P(y = 1 | x = 0), and RePaint's share.
 
-    The value at x = 0 is asked for alone, and in `company`: together with that many others at random inputs, as in training.
+    The value at x = 0 is drawn as the only target, and jointly with `other_targets` at random inputs, as in training.
     """
 
     draws: int
@@ -40,8 +44,8 @@ class Sizes:
     observations: tuple[int, ...]
     contexts: int
     draws_at_zero: int
-    draws_in_company: int
-    company: int
+    draws_with_others: int
+    other_targets: int
     repaint_draws: int
     repaint_levels: int
     repaint_repeats: int = 5
@@ -59,12 +63,12 @@ class Method:
     condition: Callable[..., Sampler]
     draws: int
     draws_at_zero: int
-    draws_in_company: int = 0  # 0: only alone
+    draws_with_others: int = 0  # 0: only as the one target
 
 
 @dataclass(frozen=True)
 class FunctionScore:
-    """Draws given one context: how many are clean steps, and how far their jumps are from the uniform law."""
+    """Draws given one context: how many are clean steps, and how far their jumps are from a uniform distribution."""
 
     method: str
     observations: int
@@ -80,12 +84,12 @@ class MarginalScore:
 
     method: str
     contexts: int
-    company: int  # other inputs asked for at the same time
+    other_targets: int  # drawn jointly with the value at x = 0
     draws: int
     within: Number  # share of contexts off by at most 0.02
     largest: float
     error: Number  # absolute, mean over contexts
-    noise: float  # what of the error sampling alone would give
+    noise: float  # the error that sampling alone would give
 
 
 @dataclass(frozen=True)
@@ -108,18 +112,31 @@ class RePainted:
     repeats: int
     device: torch.device
 
-    def sample(self, x: Array, num_samples: int | None = None, *, generator: torch.Generator | None = None) -> Array:
-        nearby = generator_on(self.device, generator)
-        return self.posterior.sample(x, num_samples, steps=self.levels, repeats=self.repeats, generator=nearby)
+    def sample(
+        self,
+        x: Array,
+        num_samples: int | None = None,
+        *,
+        observation_noise: bool | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Array:
+        return self.posterior.sample(
+            x,
+            num_samples,
+            observation_noise=observation_noise,
+            steps=self.levels,
+            repeats=self.repeats,
+            generator=generator_on(self.device, generator),
+        )
 
 
 def methods(model: str, paper: str, device: str, sizes: Sizes) -> list[Method]:
-    """The exact law, the model, and RePaint with the network `paper` (none: the same network)."""
+    """The exact posterior, the model, and RePaint with the network `paper` (none: the same network)."""
     network = load_ndp(model, device)
     paper_network = load_ndp(paper, device) if paper else network
     found = [
-        Method("exact law", Step().condition, sizes.draws, 100_000),
-        Method(model, network.condition, sizes.draws, sizes.draws_at_zero, sizes.draws_in_company),
+        Method(EXACT, Step().condition, sizes.draws, 100_000),
+        Method(model, network.condition, sizes.draws, sizes.draws_at_zero, sizes.draws_with_others),
     ]
     if sizes.repaint_draws:
         repainted = partial(_repaint, paper_network, sizes.repaint_levels, sizes.repaint_repeats)
@@ -132,18 +149,18 @@ def _repaint(network: NDP, levels: int, repeats: int, x: Tensor, y: Tensor, *, m
     return RePainted(network.repaint(x, y, mask=mask), levels, repeats, network.device)
 
 
-def measure(found: list[Method], sizes: Sizes, tell: Tell) -> Outcome:
+def measure(found: list[Method], sizes: Sizes, progress: Progress) -> Outcome:
     """Every method on the same contexts."""
     functions, marginals = [], []
     for method in found:
         for observations in sizes.observations:
-            tell(f"{method.name}: functions after {observations} observations")
+            progress(f"{method.name}: functions after {observations} observations")
             functions.append(score_functions(method, observations, sizes.points))
-        tell(f"{method.name}: P(y = 1 | x = 0) in {sizes.contexts} contexts")
+        progress(f"{method.name}: P(y = 1 | x = 0) in {sizes.contexts} contexts")
         marginals.append(score_marginal(method, sizes.contexts))
-        if method.draws_in_company:
-            tell(f"{method.name}: the same in company")
-            marginals.append(score_marginal(method, sizes.contexts, company=sizes.company))
+        if method.draws_with_others:
+            progress(f"{method.name}: the same with {sizes.other_targets} other targets")
+            marginals.append(score_marginal(method, sizes.contexts, other_targets=sizes.other_targets))
     return Outcome(functions, marginals)
 
 
@@ -162,8 +179,8 @@ def score_functions(method: Method, observations: int, points: int, seed: int = 
         bracket=(low, high),
         draws=method.draws,
         clean=Number.of(is_one_step(draws).double()),
-        # The standard deviation of Kolmogorov's law is 0.26; its mean, which an exact sampler has, 0.87.
-        distance=Number(distance_from_uniform(jumps, low, high), 0.26 / method.draws**0.5),
+        # Draws of the exact posterior are at the mean of Kolmogorov's distribution, 0.87 over the root of their number.
+        distance=Number(distance_from_uniform(jumps, low, high), float(kstwobign.std()) / method.draws**0.5),
     )
 
 
@@ -177,7 +194,7 @@ def is_one_step(draws: Float[Tensor, "S M"]) -> Bool[Tensor, "S"]:
 def jump_positions(
     draws: Float[Tensor, "S M"], x: Float[Tensor, "M"], bracket: tuple[float, float], generator: torch.Generator
 ) -> Float[Tensor, "S"]:
-    """Where draws jump. A grid tells it up to the gap between two points; in the gap it is uniform, as in the exact law."""
+    """Where draws jump. A grid gives only the gap between two points; in the gap the place is uniform, as in the posterior."""
     edges = torch.cat([x[:1], x, x[-1:]])
     gap = (draws <= 0.5).sum(1)
     low, high = edges[gap], edges[gap + 1]
@@ -187,8 +204,8 @@ def jump_positions(
     return low + (high - low) * torch.rand(len(draws), generator=generator, dtype=draws.dtype)
 
 
-def score_marginal(method: Method, contexts: int, *, company: int = 0, seed: int = 1) -> MarginalScore:
-    """P(y = 1 | x = 0) against the exact one, given 1 to 10 values of random steps, with `company` other inputs asked for."""
+def score_marginal(method: Method, contexts: int, *, other_targets: int = 0, seed: int = 1) -> MarginalScore:
+    """P(y = 1 | x = 0) against the exact one, given 1 to 10 values of random steps, jointly with `other_targets`."""
     generator = torch.Generator().manual_seed(seed)
     source = Synthetic(Step(), low=-1.0, high=1.0, targets=1, most_context=MOST_CONTEXT, least_context=1)
     batch = source.draw(contexts, generator=generator)
@@ -196,21 +213,21 @@ def score_marginal(method: Method, contexts: int, *, company: int = 0, seed: int
     zero = torch.zeros(contexts, 1, 1, dtype=torch.float64)
     exact = Step().condition(x, y, mask=mask).probability_of_one(zero)[:, 0, 0]
     posterior = method.condition(x, y, mask=mask)
-    if company:
-        draws = method.draws_in_company
-        others = 2 * torch.rand(contexts, company, 1, generator=generator, dtype=torch.float64) - 1
+    if other_targets:
+        draws = method.draws_with_others
+        others = 2 * torch.rand(contexts, other_targets, 1, generator=generator, dtype=torch.float64) - 1
         values = draw(posterior, torch.cat([zero, others], dim=1), draws, generator)[..., 0, 0]
     else:
         draws = method.draws_at_zero
         values = draw_one_value(posterior, zero, draws, generator)
     error = ((values > 0.5).double().mean(0) - exact).abs()
-    evenly_spread = not company and isinstance(posterior, NDPPosterior)
+    evenly_spread = not other_targets and isinstance(posterior, NDPPosterior)
     # A share of n draws has the mean absolute deviation sqrt(2 / pi) of its standard error, nearly.
     noise = 0.0 if evenly_spread else (2 / math.pi * exact * (1 - exact) / draws).sqrt().mean().item()
     return MarginalScore(
         method=method.name,
         contexts=contexts,
-        company=company,
+        other_targets=other_targets,
         draws=draws,
         within=Number.of((error <= WITHIN).double()),
         largest=error.max().item(),

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.drawing import Tell, draw, draw_one_value
-from benchmarks.report import Report, Table
-from benchmarks.step import FULL, QUICK, WITHIN, MarginalScore, Outcome, measure, methods
+from benchmarks.drawing import draw, draw_one_value
+from benchmarks.report import Progress, Report, Table
+from benchmarks.step import EXACT, FULL, QUICK, WITHIN, MarginalScore, Outcome, measure, methods
 from ndp.core.plotting import BLACK, BLUE, GREEN, ORANGE, label_once, new_grid, plot_context, plot_draws, plot_marginal
 from ndp.core.typing import Posterior
 from ndp.gp.fitting import fit_gp
@@ -35,11 +35,11 @@ class Row:
     at_zero: np.ndarray
 
 
-def reproduce(model: str, *, quick: bool, paper: str, device: str, tell: Tell) -> Report:
+def reproduce(model: str, *, quick: bool, paper: str, device: str, progress: Progress) -> Report:
     """Measure, and show beside Gaussian processes."""
     sizes = QUICK if quick else FULL
-    outcome = measure(methods(model, paper, device, sizes), sizes, tell)
-    tell("Fitting Gaussian processes")
+    outcome = measure(methods(model, paper, device, sizes), sizes, progress)
+    progress("Fitting Gaussian processes")
     grid = torch.linspace(-1, 1, sizes.points, dtype=torch.float64)
     rows = draw_rows(model, device, grid, sizes.draws_at_zero)
     at_zero = {row.name: float((row.at_zero > 0.5).mean()) for row in rows}
@@ -48,7 +48,7 @@ def reproduce(model: str, *, quick: bool, paper: str, device: str, tell: Tell) -
     return Report(
         name="step",
         tables=tables(outcome),
-        seen=describe(outcome, model, expected, at_zero[rows[0].name]),
+        findings=describe(outcome, model, expected, at_zero[rows[0].name]),
         numbers={"model": model, **outcome.as_dict(), "shown": {"exact": expected, "share above 0.5": at_zero}},
         figure=picture(rows, grid.numpy(), expected),
     )
@@ -141,7 +141,7 @@ def tables(outcome: Outcome) -> list[Table]:
     marginals = [
         (
             score.method,
-            str(score.company) if score.company else "alone",
+            str(score.other_targets) if score.other_targets else "none",
             f"{score.draws:,}",
             f"{score.within.mean:.2f} ± {score.within.standard_error:.2f}",
             str(score.error),
@@ -158,23 +158,24 @@ def tables(outcome: Outcome) -> list[Table]:
         ),
         Table(
             f"P(y = 1 | x = 0) over {outcome.marginals[0].contexts} random contexts",
-            ("method", "others asked for", "draws", "within 0.02", "mean error", "of sampling", "largest error"),
+            ("method", "other targets", "draws", "within 0.02", "mean error", "of sampling", "largest error"),
             marginals,
         ),
     ]
 
 
 def describe(outcome: Outcome, model: str, expected: float, shown: float) -> str:
-    """What is seen, from the numbers."""
+    """The findings, from the numbers."""
     ours = [score for score in outcome.functions if score.method == model]
-    exact = [score for score in outcome.functions if score.method == "exact law"]
+    exact = [score for score in outcome.functions if score.method == EXACT]
     marginals = [_bar(score) for score in outcome.marginals if score.method == model]
     clean = [score.clean.mean for score in ours]
+    worst, worst_exact = (max(score.distance.mean for score in scores) for scores in (ours, exact))
     return (
         f"Between {min(clean):.1%} and {max(clean):.1%} of the draws are one clean step (the bar is 98 %). Their jumps are "
-        f"at a Kolmogorov-Smirnov distance of at most {max(score.distance.mean for score in ours):.3f} from the uniform law "
-        f"(the bar is 0.05 at 2,000 draws; draws of the exact law are at up to {max(s.distance.mean for s in exact):.3f} at "
-        f"{ours[0].draws:,}). P(y = 1 | x = 0) {'; '.join(marginals)} (the bar is all contexts). "
+        f"at a Kolmogorov-Smirnov distance of at most {worst:.3f} from the uniform distribution (the bar is 0.05 at 2,000 "
+        f"draws; draws of the exact posterior are at up to {worst_exact:.3f} at {ours[0].draws:,}). "
+        f"P(y = 1 | x = 0) {'; '.join(marginals)} (the bar is all contexts). "
         "In the picture the marginal has two modes, of weight "
         f"{1 - shown:.2f} and {shown:.2f} where {1 - expected:.2f} and {expected:.2f} are exact; both Gaussian processes have "
         "one mode, in between, on values that no step takes."
@@ -182,7 +183,7 @@ def describe(outcome: Outcome, model: str, expected: float, shown: float) -> str
 
 
 def _bar(score: MarginalScore) -> str:
-    asked = f"asked for with {score.company} others" if score.company else "asked for alone"
+    asked = f"drawn with {score.other_targets} other targets" if score.other_targets else "drawn as the only target"
     return (
         f"{asked} is within {WITHIN} of the exact value in {score.within.mean:.0%} of {score.contexts} contexts, "
         f"off by {score.error.mean:.3f} on average"

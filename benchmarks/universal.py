@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from statistics import fmean
 from typing import Any, TypeAlias
 
 import gpytorch
 import numpy as np
 import torch
+from sklearn.metrics import mean_pinball_loss
 from torch import Tensor
 
-from benchmarks.drawing import Tell
-from benchmarks.regression_sets import RegressionSet
-from benchmarks.regressors import PROBABILITIES, Law, Regressor, single_task_gp
+from benchmarks.datasets import Dataset
+from benchmarks.regressors import PROBABILITIES, Prediction, Regressor, single_task_gp
+from benchmarks.report import Progress
 from benchmarks.timing import limited_threads, median_seconds
 from ndp.core.devices import read_device
 from ndp.gp.exact import GP, ScaledToDimension
@@ -24,13 +26,10 @@ from ndp.priors.universal import Universal
 from ndp.processes.ndp import NDP
 from ndp.sklearn import NDPRegressor
 
-# Observations that a log-density is not made worse by than this: one outlier of a light-tailed law must not decide a mean.
-WORST = -20.0
+WORST = -20.0  # lower log-densities count as this one: an outlier of a light-tailed prediction must not decide a mean
 
-
-Part: TypeAlias = tuple[
-    np.ndarray, np.ndarray, np.ndarray, np.ndarray
-]  # known inputs and values, and those to be scored
+# Known inputs and values, and those to be scored.
+Part: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,8 @@ class Sizes:
 
 QUICK = Sizes(functions=6, dims=(1, 5), splits=1, hierarchical=8)
 FULL = Sizes(functions=167, dims=(1, 2, 3, 5, 8, 10), splits=10, hierarchical=200)
-EXACT_DRAWS = 8  # at each place; one alone would leave the error almost twice as large
-AT_ONCE = 20  # functions of that comparison that go through the model together
+EXACT_DRAWS = 8  # at each place; with one the error is almost twice as large
+AT_ONCE = 20  # functions of that comparison in a batch of the model
 
 
 @dataclass(frozen=True)
@@ -67,17 +66,23 @@ class Score:
         return asdict(self)
 
 
-def score(law: Law, y: np.ndarray, unit: float) -> tuple[float, float, float]:
+def score(predicted: Prediction, y: np.ndarray, unit: float) -> tuple[float, float, float]:
     """Mean negative log-density, CRPS and share in the 90 % interval."""
-    nll = -np.maximum(law.log_prob + np.log(unit), WORST).mean()
-    above = y - law.quantiles[2:]
-    levels = PROBABILITIES[2:, None]
-    ranked = 2 * np.maximum(levels * above, (levels - 1) * above).mean() / unit  # CRPS, the mean of all quantile losses
-    inside = ((law.quantiles[0] <= y) & (y <= law.quantiles[1])).mean()
-    return float(nll), float(ranked), float(inside)
+    nll = -np.maximum(predicted.log_prob + np.log(unit), WORST).mean()
+    low, high, *evenly_spread = predicted.quantiles
+    # CRPS is the mean of the losses of all quantiles.
+    losses = map(partial(_quantile_loss, y), evenly_spread, PROBABILITIES[2:])
+    inside = ((low <= y) & (y <= high)).mean()
+    return float(nll), 2 * fmean(losses) / unit, float(inside)
 
 
-def measure_sets(sets: list[RegressionSet], methods: dict[str, Regressor], sizes: Sizes, tell: Tell) -> list[Score]:
+def _quantile_loss(y: np.ndarray, quantiles: np.ndarray, probability: float) -> float:
+    return float(mean_pinball_loss(y, quantiles, alpha=probability))
+
+
+def measure_datasets(
+    sets: list[Dataset], methods: dict[str, Regressor], sizes: Sizes, progress: Progress
+) -> list[Score]:
     """Every method on the same random splits of every table."""
     found = []
     for one in sets:
@@ -88,12 +93,12 @@ def measure_sets(sets: list[RegressionSet], methods: dict[str, Regressor], sizes
             train, test = order[:known], order[known : known + sizes.most_tested]
             parts.append((one.x[train], one.y[train], one.x[test], one.y[test]))
         for name, method in methods.items():
-            tell(f"{one.name}: {name}")
+            progress(f"{one.name}: {name}")
             found.append(_scored(name, one.name, method, parts))
     return found
 
 
-def measure_functions(methods: dict[str, Regressor], sizes: Sizes, tell: Tell) -> list[Score]:
+def measure_functions(methods: dict[str, Regressor], sizes: Sizes, progress: Progress) -> list[Score]:
     """Every method on the same functions of the universal prior, at least three observations of each."""
     found = []
     for dim in sizes.dims:
@@ -109,17 +114,17 @@ def measure_functions(methods: dict[str, Regressor], sizes: Sizes, tell: Tell) -
             if y[known].std() > 0:
                 parts.append((x[known], y[known], x[asked], y[asked]))
         for name, method in methods.items():
-            tell(f"held-out functions, D = {dim}: {name}")
+            progress(f"held-out functions, D = {dim}: {name}")
             found.append(_scored(name, f"D = {dim}", method, parts))
     return found
 
 
 def _scored(name: str, where: str, method: Regressor, parts: Sequence[Part]) -> Score:
-    laws = [method(*part) for part in parts]
-    scores = [score(law, part[3], float(part[1].std()) or 1.0) for law, part in zip(laws, parts, strict=True)]
+    predicted = [method(*part) for part in parts]
+    scores = [score(one, part[3], float(part[1].std()) or 1.0) for one, part in zip(predicted, parts, strict=True)]
     weights = np.array([len(part[3]) for part in parts], dtype=float)
     nll, ranked, inside = np.average(np.array(scores), axis=0, weights=weights)
-    seconds = fmean(law.seconds for law in laws)
+    seconds = fmean(one.seconds for one in predicted)
     return Score(name, where, float(nll), float(ranked), float(inside), seconds, int(weights.sum()))
 
 
@@ -139,39 +144,47 @@ def pooled_coverage(scores: list[Score], method: str) -> float:
     return sum(one.coverage * one.tested for one in ours) / sum(one.tested for one in ours)
 
 
-def hierarchical_gap(model: str | NDP, device: str, dim: int, functions: int, tell: Tell) -> Number:
-    """Nats a value lost to the exact posterior of GPs with known laws of lengthscale and noise, which we are not told.
+def hierarchical_gap(model: str | NDP, device: str, dim: int, functions: int, progress: Progress) -> Number:
+    """Nats a value lost to the exact posterior under a known prior of lengthscale and noise, which the model does not know.
 
     At each of eight places of every function it is averaged over draws of the exact posterior.
     """
+    exact = hierarchical_prior()
+    generator = torch.Generator().manual_seed(dim)
+    source = Synthetic(exact, dim=dim, targets=8, most_context=64, least_context=8)
+    ndp = model if isinstance(model, NDP) else load_ndp(model, device)
+    gaps: list[Tensor] = []
+    for batch in source.draw(functions, generator=generator).split(AT_ONCE):
+        progress(f"exact hierarchical posterior, D = {dim}: {AT_ONCE * len(gaps)} of {functions}")
+        x, y, mask = batch.context
+        posterior = exact.condition(x, y, mask=mask)
+        places, _ = batch.targets
+        drawn = posterior.sample(places, EXACT_DRAWS, observation_noise=True, generator=generator)
+        values = torch.as_tensor(drawn)
+        places = places.repeat(1, EXACT_DRAWS, 1)
+        values = values.transpose(0, 1).flatten(1, 2)
+        ours, best = (
+            torch.as_tensor(one.log_prob(places, values, joint=False, observation_noise=True)).cpu()
+            for one in (ndp.condition(x, y, mask=mask), posterior)
+        )
+        gaps.append((best - ours).mean((1, 2)))
+    return Number.of(torch.cat(gaps))
+
+
+def hierarchical_prior() -> GPMixture:
+    """Squared exponentials of eight lengthscales and three sizes of noise, all equally likely."""
     gps = []
     for lengthscale in np.geomspace(0.15, 1.5, 8):
         for noise in (0.03, 0.1, 0.3):
             kernel = gpytorch.kernels.RBFKernel().double()
             kernel.lengthscale = float(lengthscale)
             gps.append(GP(ScaledToDimension(kernel), noise=noise))
-    exact = GPMixture(gps, torch.ones(len(gps)))
-    generator = torch.Generator().manual_seed(dim)
-    source = Synthetic(exact, dim=dim, targets=8, most_context=64, least_context=8)
-    ndp = model if isinstance(model, NDP) else load_ndp(model, device)
-    gaps: list[Tensor] = []
-    for batch in source.draw(functions, generator=generator).split(AT_ONCE):
-        tell(f"exact hierarchical posterior, D = {dim}: {AT_ONCE * len(gaps)} of {functions}")
-        x, y, mask = batch.context
-        posterior = exact.condition(x, y, mask=mask)
-        places, _ = batch.targets
-        values = torch.as_tensor(posterior.sample(places, EXACT_DRAWS, generator=generator))
-        places = places.repeat(1, EXACT_DRAWS, 1)
-        values = values.transpose(0, 1).flatten(1, 2)
-        ours = ndp.condition(x, y, mask=mask).observations.marginals.log_prob(places, values)
-        best = posterior.log_prob_of_each(places, values)
-        gaps.append((torch.as_tensor(best) - torch.as_tensor(ours).cpu()).mean((1, 2)))
-    return Number.of(torch.cat(gaps))
+    return GPMixture(gps, torch.ones(len(gps)))
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Seconds on one machine, the same run. The GP is timed on the device of the model, too, for it is the slower one there."""
+    """Seconds on one machine, in one run. The GP is timed on the device of the model, too, where it may be slower."""
 
     gp: float  # on the CPU
     gp_on_device: float

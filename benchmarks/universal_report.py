@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks import regressors
-from benchmarks.drawing import Tell
-from benchmarks.regression_sets import regression_sets
-from benchmarks.report import Report, Table
+from benchmarks.datasets import datasets
+from benchmarks.report import Progress, Report, Table
 from benchmarks.universal import (
     FULL,
     QUICK,
@@ -16,8 +15,8 @@ from benchmarks.universal import (
     Score,
     hierarchical_gap,
     mean_ranks,
+    measure_datasets,
     measure_functions,
-    measure_sets,
     measure_speed,
     pooled_coverage,
 )
@@ -32,8 +31,8 @@ COLOURS = {OURS: BLUE, "SingleTaskGP": ORANGE, "GaussianProcessRegressor": GREEN
 GAP_BARS = {1: 0.10, 5: 0.20}
 
 
-def reproduce(model: str, *, quick: bool, device: str, tell: Tell) -> Report:
-    """All that the universal model promises, measured in one run."""
+def reproduce(model: str, *, quick: bool, device: str, progress: Progress) -> Report:
+    """Everything that the universal model promises, measured in one run."""
     sizes = QUICK if quick else FULL
     methods = {
         OURS: regressors.universal(model, device),
@@ -41,11 +40,11 @@ def reproduce(model: str, *, quick: bool, device: str, tell: Tell) -> Report:
         "GaussianProcessRegressor": regressors.gaussian_process_regressor,
         "random forest": regressors.random_forest,
     }
-    sets, missing = regression_sets()
-    real = measure_sets(sets, methods, sizes, tell)
-    held_out = measure_functions(methods, sizes, tell)
-    gaps = {dim: hierarchical_gap(model, device, dim, sizes.hierarchical, tell) for dim in GAP_BARS}
-    tell("seconds")
+    sets, missing = datasets()
+    real = measure_datasets(sets, methods, sizes, progress)
+    held_out = measure_functions(methods, sizes, progress)
+    gaps = {dim: hierarchical_gap(model, device, dim, sizes.hierarchical, progress) for dim in GAP_BARS}
+    progress("seconds")
     clock = measure_speed(model, device)
     return Report(
         name="universal",
@@ -54,7 +53,7 @@ def reproduce(model: str, *, quick: bool, device: str, tell: Tell) -> Report:
             scores_table("Held-out functions of the prior", held_out),
             _summary(real),
         ],
-        seen=" ".join(part for part in (*verdicts(real, gaps, clock, device), missing) if part),
+        findings=" ".join(part for part in (*verdicts(real, gaps, clock, device), missing) if part),
         numbers={
             "model": model,
             "sizes": asdict(sizes),
@@ -92,7 +91,7 @@ def _summary(scores: list[Score]) -> Table:
             )
         )
     headings = ("method", "mean NLL rank", "CRPS", "in 90 % interval", "seconds a fit and predict")
-    return Table("The same tables, together", headings, rows)
+    return Table("All of these tables", headings, rows)
 
 
 def verdicts(real: list[Score], gaps: dict[int, Number], clock: Clock, device: str) -> list[str]:

@@ -10,6 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 from benchmarks import bayesopt_speed
+from benchmarks.__main__ import app
 from benchmarks.bayesopt import (
     Objective,
     Row,
@@ -24,11 +25,10 @@ from benchmarks.bayesopt import (
 )
 from benchmarks.bayesopt_report import Curves, verdicts
 from benchmarks.bayesopt_rows import GPR, NDP_DEFAULT, NDP_MARGINAL, RANDOM, chosen_rows, make_row
-from ndp.apps.cli import app
+from ndp.gp.named import optimisation_gp
 from ndp.gp.oracle import GPOracle
-from ndp.models.checkpoint import write_model
-from ndp.models.registry import optimisation_gp
-from ndp.optimise.thompson import PAPER_RULE, Rule, minimise
+from ndp.models.registry import write_model
+from ndp.optimise.thompson import PAPER_RULE, Rule, Thompson, minimise
 from ndp.processes.ndp import NDP
 from ndp.training.build import make_model
 from ndp.training.config import Recipe
@@ -63,14 +63,13 @@ def test_objectives_are_on_the_box_and_have_their_minima() -> None:
     assert hartmann().function(at) == pytest.approx(hartmann().minimum, abs=1e-4)
 
 
-def test_seeds_drawn_together_are_the_searches_of_the_library() -> None:
-    row = Row("NDP", all_at_once(oracle()), PAPER_RULE, together=True)
-    together = optimise(hartmann(), row, [0, 3], 9, silent)
-    for run in together:
-        alone = minimise(
+def test_seeds_drawn_in_one_batch_are_the_searches_of_the_library() -> None:
+    row = Row("NDP", all_at_once(oracle()), PAPER_RULE, batched=True)
+    for run in optimise(hartmann(), row, [0, 3], 9, silent):
+        single = minimise(
             hartmann().function, BOX * 3, oracle(), rule=PAPER_RULE, evaluations=9, seed=run.seed, progress=False
         )
-        np.testing.assert_allclose(run.values, alone.y, rtol=1e-9)
+        np.testing.assert_allclose(run.values, single.y, rtol=1e-9)
 
 
 def test_all_rows_begin_at_the_same_points() -> None:
@@ -103,6 +102,19 @@ def test_the_interval_of_a_median_holds_it() -> None:
     low, high = median_interval(values)
     assert ((low < np.median(values, axis=0)) & (np.median(values, axis=0) < high)).all()
     assert (high - low < 2).all()
+    np.testing.assert_array_equal(median_interval(values[:1]), [values[0], values[0]])
+
+
+def test_rows_of_an_exact_process_draw_observations_as_networks_do(tmp_path: Path) -> None:
+    row = make_row("exact Fixed", 1, models=tmp_path, device=torch.device("cpu"))
+    assert isinstance(row, Row)
+    assert row.draw is not None
+    at = torch.zeros(400, 1, dtype=torch.float64)  # the same point: only the noise differs
+    search = Thompson(BOX, None, initial=1)
+    search.tell([0.0], 0.0)
+    inquiry = replace(search.inquiry(), candidates=at)
+    drawn = row.draw([inquiry])
+    assert drawn.std().item() == pytest.approx(0.01, rel=0.15)
 
 
 def test_bars_are_said_to_be_met_or_not() -> None:
@@ -118,7 +130,7 @@ def test_bars_are_said_to_be_met_or_not() -> None:
     ]
 
 
-def test_rows_come_from_folders_and_missing_ones_are_told(tmp_path: Path) -> None:
+def test_rows_come_from_folders_and_missing_ones_are_named(tmp_path: Path) -> None:
     small = {"width": 16, "heads": 2, "blocks": 1}
     for recipe, name in (
         (Recipe(prior="bo-marginal", dims=(3, 4), network=small), "ndp-bo-marginal"),
@@ -141,14 +153,14 @@ def test_rows_come_from_folders_and_missing_ones_are_told(tmp_path: Path) -> Non
 
 
 def test_the_command_from_end_to_end(tmp_path: Path) -> None:
-    command = ["reproduce", "bayesopt", "--out", str(tmp_path), "--models", str(tmp_path), "--device", "cpu"]
+    command = ["bayesopt", "--out", str(tmp_path), "--models", str(tmp_path), "--device", "cpu"]
     asked = ["--seeds", "2", "--evaluations", "8", "--objective", "hartmann3"]
     result = CliRunner().invoke(app, [*command, *asked, "--rows", "exact Fixed, Random, GPR"])
     assert result.exit_code == 0, result.output
     numbers = json.loads((tmp_path / "bayesopt.json").read_text())
     assert [row["row"] for row in numbers["rows"]] == ["GPR", "Random", "exact Fixed"]
     assert all(row["seeds"] == 2 and len(row["median"]) == 8 for row in numbers["rows"])
-    assert "ANP is left out" in numbers["seen"]
+    assert "ANP is left out" in numbers["findings"]
     assert (tmp_path / "bayesopt.png").read_bytes().startswith(b"\x89PNG")
     wrong = CliRunner().invoke(app, [*command, "--objective", "nowhere"])
     assert wrong.exit_code == 2

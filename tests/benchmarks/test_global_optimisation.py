@@ -16,13 +16,13 @@ from benchmarks.global_optimisation import (
     evaluations_to_find,
     random_functions,
 )
-from benchmarks.input_law import InputLaws, Questions, compare, exact_draws
-from ndp.models.checkpoint import write_model
+from benchmarks.inputs_given_values import InputDistances, Questions, compare, exact_draws
+from ndp.gp.named import minima_gp
 from ndp.models.evaluation import Number
-from ndp.models.registry import minima_gp
+from ndp.models.registry import write_model
 from ndp.networks.joint import JointAttention
 from ndp.optimise.thompson import Thompson
-from ndp.processes.joint import JointNDP
+from ndp.processes.ndp import NDP
 
 TINY = report.Settings(
     tasks=3,
@@ -80,34 +80,34 @@ def test_exact_draws_are_off_by_chance_alone() -> None:
     assert found[1].below_best.mean < 0.05
 
 
-def test_verdicts_hold_numbers_against_their_bars() -> None:
-    laws = [InputLaws(report.OURS, Number(0.12, 0.01), Number(0.2, 0.01))]
+def test_verdicts_compare_numbers_with_their_bars() -> None:
+    distances = [InputDistances(report.OURS, Number(0.12, 0.01), Number(0.2, 0.01))]
     efforts = [Effort(name, (count,), 100, 0.1) for name, count in ((JOINT, 10), (GPR, 9), (RANDOM, 45))]
-    lines = report.verdicts(laws, Number(0.03, 0.001), efforts)
+    lines = report.verdicts(distances, Number(0.03, 0.001), efforts)
     assert [line.rpartition(": ")[2] for line in lines] == ["met.", "NOT met.", "met.", "NOT met.", "met."]
-    assert len(report.verdicts(laws, Number(0.03, 0.001), efforts[1:])) == 3
+    assert len(report.verdicts(distances, Number(0.03, 0.001), efforts[1:])) == 3
 
 
 def test_a_model_is_measured_beside_one_of_the_papers_recipe(tiny, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    network = JointAttention(width=16, heads=2, blocks=1, level_width=8, scouts=4)
-    write_model(JointNDP(network.requires_grad_(False), noise_floor=0.05, input_dims=[1]), tmp_path / "model")
+    network = JointAttention(width=16, heads=2, blocks=1, level_width=8, anchor_points=4)
+    write_model(NDP(network.requires_grad_(False), noise_floor=0.05, input_dims=[1]), tmp_path / "model")
     folder = str(tmp_path / "model")
-    made = report.reproduce(folder, paper=folder, quick=True, device="cpu", tell=lambda text: None)
+    made = report.reproduce(folder, paper=folder, quick=True, device="cpu", progress=lambda text: None)
     assert [row[0] for row in made.tables[0].rows] == [
         report.EXACT,
-        report.NOTHING,
+        report.UNIFORM,
         report.OURS,
         f"{report.PAPER}, 2 tasks",
     ]
-    assert made.seen.count("met.") == 7
-    laws_only = report.reproduce(folder, paper="", quick=True, device="cpu", tell=lambda text: None, functions=0)
-    assert [table.title.split(":")[0] for table in laws_only.tables] == [
+    assert made.findings.count("met.") == 7
+    no_searches = report.reproduce(folder, paper="", quick=True, device="cpu", progress=lambda text: None, functions=0)
+    assert [table.title.split(":")[0] for table in no_searches.tables] == [
         table.title.split(":")[0] for table in made.tables[:2]
     ]
-    assert laws_only.numbers["efforts"] == []
-    picture, numbers = made.write(tmp_path / "out")
-    assert picture.exists()
-    assert numbers.exists()
+    assert no_searches.numbers["efforts"] == []
+    written = made.write(tmp_path / "out")
+    assert list(written) == ["Picture", "Numbers"]
+    assert all(path.exists() for path in written.values())
     with pytest.raises(ValueError, match="se is not a joint model"):
-        report.reproduce("se", paper="", quick=True, device="cpu", tell=lambda text: None)
+        report.reproduce("se", paper="", quick=True, device="cpu", progress=lambda text: None)

@@ -27,19 +27,20 @@ def test_a_model_of_one_lengthscale_has_another_in_other_units() -> None:
     assert right.score.mean_error < 0.01
     assert right.score.std_error < 0.01
     assert wrong.score.std_error > 0.05
-    own = torch.as_tensor(exact.condition(x, y).log_prob(truth.x_held_out, truth.y_held_out)).item()
+    held_out = truth.x_held_out, truth.y_held_out
+    own = torch.as_tensor(exact.condition(x, y).log_prob(*held_out, observation_noise=True)).item()
     assert right.score.log_prob == pytest.approx(own / 20, abs=0.002)
     with pytest.raises(ValueError, match="step was not trained on squared exponentials"):
-        reproduce("step", neural_process="", quick=True, device="cpu", tell=print)
+        reproduce("step", neural_process="", quick=True, device="cpu", progress=print)
 
 
 def test_every_process_of_the_list_gets_a_row() -> None:
     exact = squared_exponential()
-    told: list[str] = []
+    stages: list[str] = []
     shown = [Shown(name, BLUE, exact) for name in ("one", "two", "three")]
-    found = report(shown, exact, draws=2, note="A fourth is left out.", tell=told.append)
-    assert told == ["one: draws", "two: draws", "three: draws"]
+    found = report(shown, exact, draws=2, note="A fourth is left out.", progress=stages.append)
+    assert stages == ["one: draws", "two: draws", "three: draws"]
     assert len(found.figure.axes) == 3 * len(OBSERVATIONS)
     assert {row[2] for row in found.tables[0].rows} == {"0.0000"}
-    assert "two: the mean is off the exact one by at most 0.000" in found.seen
-    assert found.seen.endswith("A fourth is left out.")
+    assert "two: the mean is off the exact one by at most 0.000" in found.findings
+    assert found.findings.endswith("A fourth is left out.")

@@ -1,4 +1,4 @@
-"""Image regression: errors that are known in closed form, bars that are told when they are not met, and the whole command."""
+"""Image regression: errors that are known in closed form, bars that are reported as met or not, and the whole command."""
 
 import json
 import math
@@ -16,16 +16,18 @@ from typer.testing import CliRunner
 
 import ndp
 from benchmarks import images, images_report
+from benchmarks.__main__ import app
 from benchmarks.image_scaling import GROWTH, growth, images_a_second
 from benchmarks.image_scaling import measure as measure_cost
 from benchmarks.images import AIMS, FRACTIONS, Method, Score, Sizes, as_functions, bits_per_value, measure
 from benchmarks.images_report import better_by, judged
 from image_data import bars, write_npz
-from ndp.apps.cli import app
+from ndp.apps.cli import app as ndp_app
 from ndp.apps.completing import complete, read_mask
 from ndp.core.io.images import read_picture
-from ndp.models.checkpoint import write_model
-from ndp.priors.image import IMAGE_SETS, units_of_images
+from ndp.models.registry import write_model
+from ndp.priors.image import units_of_images
+from ndp.priors.registry import IMAGE_SETS
 from ndp.processes.ndp import NDP
 from ndp.training.build import make_ndp
 from ndp.training.config import Recipe
@@ -58,7 +60,7 @@ def test_errors_are_those_of_the_mean_over_all_pixels_and_over_unknown_ones() ->
         assert score.unknown.mean == pytest.approx(0.01)
         assert score.whole.mean == pytest.approx(0.01 * (1 - round(100 * score.fraction) / 100))
     exact = measure([Method("ours", 7, 6, knowing(PICTURES, 0.0))], PICTURES, SMALL, lambda text: None)
-    assert max(score.whole.mean for score in list(exact)[1:]) < 1e-30, "ten pixels tell these pictures apart"
+    assert max(score.whole.mean for score in list(exact)[1:]) < 1e-30, "ten pixels distinguish these pictures"
 
 
 def score(method: str, fraction: float, error: float, calls: int = 50) -> Score:
@@ -93,7 +95,7 @@ def test_bits_are_those_of_white_noise_for_a_model_that_knows_nothing() -> None:
     model = NDP(Nothing(), units=units, input_dims=(2,))
     found = bits_per_value(model, pictures, probes=1)
     noise = 1.01 * 0.004
-    values = units.to_model_y(as_functions(pictures)[1])
+    values = units.on().to_model_y(as_functions(pictures)[1])
     normal = torch.distributions.Normal(0.0, 1.0)
     log_ratio = normal.log_prob(values).mean() + torch.distributions.Normal(0.0, noise).entropy()
     expected = -(log_ratio / math.log(2)).item()
@@ -116,7 +118,7 @@ def train_both(folder: Path) -> Path:
     network = "".join(f"{name} = {value}\n" for name, value in small.items())
     (folder / "ours.toml").write_text(f'prior = "mnist"\nsteps = 2\nbatch = 1\n[network]\n{network}')
     options = f"--config {folder}/ours.toml --data-dir {data_dir} --out {folder}/ours --device cpu"
-    done = CliRunner().invoke(app, ["train", *options.split()])
+    done = CliRunner().invoke(ndp_app, ["train", *options.split()])
     assert done.exit_code == 0, done.output
     settings = {"prior": "mnist", "model": "ndp-paper", "data_dir": data_dir, "network": small}
     paper = make_ndp(Recipe.from_dict(settings))
@@ -130,7 +132,7 @@ def test_the_command_measures_draws_and_judges(trained: Path, monkeypatch: pytes
     monkeypatch.setattr(images, "COMPLETIONS", 2)
     options = f"--set mnist --data-dir {trained}/data --model {trained}/ours --paper {trained}/paper"
     rest = f"--quick --device cpu --out {trained}/results"
-    done = CliRunner().invoke(app, ["reproduce", "images", *options.split(), *rest.split()], env={"COLUMNS": "200"})
+    done = CliRunner().invoke(app, ["images", *options.split(), *rest.split()], env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.output
     assert re.search(r"error at 5% known +at most 0.045 +0\.\d+ ± 0\.\d+ +(NOT )?met", done.stdout)
     assert "With 6 pictures that says little" in done.stdout.replace("\n", " ")
@@ -165,7 +167,7 @@ def test_a_trained_model_says_what_it_knows_and_not_where_its_pictures_were(trai
 )
 def test_a_mistake_is_one_line(trained: Path, options: str, message: str) -> None:
     filled = options.format(ours=trained / "ours", data=trained / "data")
-    done = CliRunner().invoke(app, ["reproduce", "images", *filled.split(), "--device", "cpu"])
+    done = CliRunner().invoke(app, ["images", *filled.split(), "--device", "cpu"])
     assert done.exit_code == 2
     assert done.stderr.count("\n") == 1
     assert message in done.stderr
@@ -206,7 +208,7 @@ def test_the_command_completes_a_picture_and_names_mistakes(trained: Path) -> No
     Image.fromarray(bars(1)[0, ..., 0]).save(trained / "grey.png")
 
     def call(options: str):
-        return CliRunner().invoke(app, ["complete", f"{trained}/grey.png", *options.split()])
+        return CliRunner().invoke(ndp_app, ["complete", f"{trained}/grey.png", *options.split()])
 
     done = call(f"--mask random:0.3 --model {trained}/ours --draws 2 --steps 1 --size 14 --out {trained}/done.png")
     assert done.exit_code == 0, done.output

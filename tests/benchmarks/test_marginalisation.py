@@ -7,7 +7,8 @@ from benchmarks.marginalisation import Sizes, context_of, lengthscales, likeliho
 from benchmarks.marginalisation_report import bin_edges, describe, picture, tables
 from ndp.gp.exact import GP
 from ndp.gp.mixture import GPMixture
-from ndp.models.registry import MARGINAL_NOISE, marginalised_gp, matern32
+from ndp.gp.named import marginalised_gp, matern32
+from ndp.gp.parameters import MARGINAL_NOISE
 
 SIZES = Sizes((0, 5), draws=400, exact_draws=4000, points=25, tasks=24, targets=8)
 
@@ -23,7 +24,8 @@ def test_the_fit_finds_the_lengthscale_of_a_long_function() -> None:
     kernel = matern32()
     kernel.lengthscale = 0.3
     x = torch.linspace(-4, 4, 120, dtype=torch.float64)[None, :, None]
-    draws = torch.as_tensor(GP(kernel, noise=MARGINAL_NOISE).sample(x, 50, generator=torch.Generator().manual_seed(0)))
+    gp, generator = GP(kernel, noise=MARGINAL_NOISE), torch.Generator().manual_seed(0)
+    draws = torch.as_tensor(gp.sample(x, 50, observation_noise=True, generator=generator))
     found = nodes[most_likely(mixture.gps, x, draws[:, 0, :, 0])]
     assert found.log().mean().exp().item() == pytest.approx(0.3, rel=0.05)
 
@@ -42,12 +44,12 @@ def test_exact_draws_are_at_the_distance_of_sampling_noise_and_wrong_ones_are_no
 
 def test_exact_densities_lose_nothing_and_a_wrong_prior_or_a_point_estimate_does() -> None:
     exact, _ = marginalised_gp()
-    told: list[str] = []
-    right = likelihood(exact, SIZES, told.append)
-    assert len(told) == 2
+    stages: list[str] = []
+    right = likelihood(exact, SIZES, stages.append)
+    assert len(stages) == 2
     assert right.lost.mean == pytest.approx(0, abs=1e-12)
     assert right.lost_by_point_estimate.mean > 0
-    assert likelihood(GPMixture(exact.gps[:15], torch.ones(15)), SIZES, told.append).lost.mean > 0.05
+    assert likelihood(GPMixture(exact.gps[:15], torch.ones(15)), SIZES, stages.append).lost.mean > 0.05
 
 
 def test_the_picture_and_the_tables_say_what_was_measured() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.__main__ import app
 from benchmarks.playground import BROWSERS, measure_load
-from ndp.apps.cli import app
 
 
 def test_many_clients_are_counted() -> None:
@@ -23,7 +23,7 @@ def test_many_clients_are_counted() -> None:
 def test_clicks_are_timed(tmp_path: Path) -> None:
     out = tmp_path / "speed.json"
     options = ["--clicks", "2", "--draws", "2", "--calls", "2", "--out", str(out)]
-    result = CliRunner().invoke(app, ["reproduce", "playground-speed", *options])
+    result = CliRunner().invoke(app, ["playground-speed", *options])
     assert result.exit_code == 0, result.output
     speed = json.loads(out.read_text())
     assert 90 < speed["median"] <= speed["p95"] < 20_000

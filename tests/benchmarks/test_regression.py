@@ -7,12 +7,12 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from benchmarks.__main__ import app
 from benchmarks.regression import DIAGONAL, OURS, PAPER, TRUTH, Settings, held_out_functions, measure
 from benchmarks.regression_report import as_markdown
-from ndp.apps.cli import app
-from ndp.models.checkpoint import write_model
+from ndp.gp.named import regression_gp
 from ndp.models.evaluation import given
-from ndp.models.registry import regression_gp
+from ndp.models.registry import write_model
 from ndp.processes.neural_process import NeuralProcess
 from ndp.training.build import make_ndp
 from ndp.training.config import Recipe
@@ -31,7 +31,7 @@ def test_the_diagonal_row_is_the_product_of_exact_marginals() -> None:
     (score,) = measure(DIAGONAL, "matern52", 2, FEW, models=Path("nowhere"))
     batch = held_out_functions("matern52", 2, FEW.tasks)
     x, y = batch.targets
-    mean, covariance = given(regression_gp("matern52"), batch).gaussian(x)
+    mean, covariance = given(regression_gp("matern52"), batch).gaussian(x, observation_noise=True)
     std = covariance.diagonal(dim1=-2, dim2=-1).sqrt()[..., None]
     expected = torch.distributions.Normal(mean, std).log_prob(y).mean().item()
     assert score.log_prob.mean == pytest.approx(expected, abs=1e-9)
@@ -70,7 +70,7 @@ def test_rows_without_a_model_are_left_out_and_with_one_are_scored(tmp_path: Pat
 
 def test_the_command_writes_numbers_a_table_and_a_figure(tmp_path: Path) -> None:
     arguments = ["--quick", "--kernel", "se", "--dim", "1", "--rows", "GP", "--out", str(tmp_path)]
-    result = CliRunner().invoke(app, ["reproduce", "regression", *arguments])
+    result = CliRunner().invoke(app, ["regression", *arguments])
     assert result.exit_code == 0, result.output
     scores = json.loads((tmp_path / "regression-quick.json").read_text())
     assert [one["row"] for one in scores] == [TRUTH, TRUTH, DIAGONAL]
@@ -82,10 +82,8 @@ def test_a_table_of_nothing_is_only_the_papers() -> None:
     assert as_markdown([]).count("\n") > 5
 
 
-def test_rows_that_there_are_not_are_told_before_anything_is_written(tmp_path: Path) -> None:
-    result = CliRunner().invoke(
-        app, ["reproduce", "regression", "--rows", "GNP,nobody", "--out", str(tmp_path / "out")]
-    )
+def test_unknown_rows_are_named_before_anything_is_written(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["regression", "--rows", "GNP,nobody", "--out", str(tmp_path / "out")])
     assert result.exit_code == 2
     assert "no row's name holds 'nobody'; there are: GP (truth)" in " ".join(result.stderr.split())
     assert not (tmp_path / "out").exists()

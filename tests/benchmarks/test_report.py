@@ -1,15 +1,22 @@
-"""What an experiment hands over is written whole, and shown."""
+"""The outcome of an experiment is written by atomic writes, and printed."""
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import typer
 from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
-from benchmarks.figures import present
-from benchmarks.report import Report, Table
-from ndp.apps.cli import app
+from benchmarks.__main__ import app
+from benchmarks.console import present
+from benchmarks.report import Numbers, Report, Table
+
+ROOT = Path(__file__).parents[2]
 
 
 def made() -> Report:
@@ -21,36 +28,62 @@ def made() -> Report:
 
 
 def test_a_report_is_a_picture_and_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told: list[str] = []
+    calls: list[str] = []
 
-    def run(tell: object) -> Report:
-        told.append("ran")
+    def run(progress: object) -> Report:
+        calls.append("ran")
         return made()
 
     present(tmp_path / "new", run)
-    assert told == ["ran"]
+    assert calls == ["ran"]
     assert (tmp_path / "new" / "trial.png").read_bytes().startswith(b"\x89PNG")
-    assert json.loads((tmp_path / "new" / "trial.json").read_text()) == {"one": 1.0, "seen": "It is seen."}
+    assert json.loads((tmp_path / "new" / "trial.json").read_text()) == {"one": 1.0, "findings": "It is seen."}
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["trial.json", "trial.png"]
     shown = capsys.readouterr().out
     assert all(words in shown for words in ("A table", "one", "It is seen.", "trial.png", "trial.json"))
 
 
+def test_numbers_without_a_figure_are_one_file_and_a_failure_is_an_exit_status(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as exit_status:
+        present(tmp_path / "one.json", lambda progress: Numbers([], "3 errors [sic].", [1, 2], failed=True))
+    assert exit_status.value.exit_code == 1
+    assert json.loads((tmp_path / "one.json").read_text()) == [1, 2]
+    assert "3 errors [sic]." in capsys.readouterr().out
+
+
+def test_every_command_is_listed_with_a_sentence_and_nothing_heavy_is_imported() -> None:
+    code = "import sys; from benchmarks.__main__ import app; app(['--help'], standalone_mode=False)"
+    heavy = "print([name for name in ('torch', 'numpy', 'scipy', 'matplotlib') if name in sys.modules])"
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+    listed = subprocess.run(
+        [sys.executable, "-c", f"{code}; {heavy}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+        cwd=ROOT,
+    ).stdout
+    assert listed.rstrip().endswith("[]")
+    commands = re.findall(r"^│ ([a-z-]+) +([A-Z].*[.)]) *│$", listed, re.MULTILINE)
+    assert len(commands) == len(app.registered_commands) == 17
+    assert not [words for _, words in commands if len(words.split()) > 25]
+
+
 @pytest.mark.parametrize("command", ["step", "marginalisation", "consistency", "calibration", "illustration"])
-def test_every_figure_is_a_command_that_tells_mistakes_plainly(command: str, tmp_path: Path) -> None:
+def test_every_figure_is_a_command_that_names_mistakes_in_one_line(command: str, tmp_path: Path) -> None:
     runner = CliRunner()
-    told = runner.invoke(app, ["reproduce", command, "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"})
-    assert [word for word in ("--quick", "--model", "--out", "--device") if word not in told.stdout] == []
-    wrong = runner.invoke(app, ["reproduce", command, "--quick", "--model", "nobody", "--out", str(tmp_path)])
+    help_text = runner.invoke(app, [command, "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert [word for word in ("--quick", "--model", "--out", "--device") if word not in help_text.stdout] == []
+    wrong = runner.invoke(app, [command, "--quick", "--model", "nobody", "--out", str(tmp_path)])
     assert wrong.exit_code == 2
     assert "there is no model and no folder named 'nobody'" in wrong.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_command_from_end_to_end(tmp_path: Path) -> None:
-    result = CliRunner().invoke(
-        app, ["reproduce", "illustration", "--quick", "--model", "oracle-se", "--out", str(tmp_path)]
-    )
+    result = CliRunner().invoke(app, ["illustration", "--quick", "--model", "oracle-se", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
     numbers = json.loads((tmp_path / "illustration.json").read_text())
     names = "Gaussian process", "Neural diffusion process", "Attentive neural process"

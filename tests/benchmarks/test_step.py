@@ -11,10 +11,10 @@ from benchmarks.step import Method, Sizes, is_one_step, jump_positions, measure,
 from benchmarks.step_report import describe, draw_rows, picture, tables
 from ndp.core.typing import Posterior, Process
 from ndp.gp.fitting import fit_gp
-from ndp.models.registry import regression_gp
+from ndp.gp.named import regression_gp
 from ndp.priors.step import Step
 
-EXACT = Method("exact law", Step().condition, draws=2000, draws_at_zero=20_000, draws_in_company=20_000)
+EXACT = Method("exact posterior", Step().condition, draws=2000, draws_at_zero=20_000, draws_with_others=20_000)
 
 
 def test_the_exact_posterior_of_steps_is_uniform_between_the_last_zero_and_the_first_one() -> None:
@@ -47,7 +47,7 @@ def test_the_exact_posterior_takes_batches_and_masks_and_refuses_what_is_no_step
         Step().condition(x, y, noise=0.1)
 
 
-def test_one_clean_step_is_told_from_everything_else() -> None:
+def test_one_clean_step_is_distinguished_from_other_functions() -> None:
     clean, noisy, two_jumps, flat, falling = (
         [0.01, 0.0, 1.02, 1.0],
         [0.0, 0.2, 1.0, 1.0],
@@ -78,10 +78,10 @@ def test_an_exact_sampler_passes_on_marginals_and_a_gaussian_process_fails_on_ev
     marginal = score_marginal(EXACT, contexts=100)
     assert marginal.within.mean == 1.0
     assert marginal.largest < 0.02
-    company = score_marginal(EXACT, contexts=100, company=7)
-    assert company.within.mean == 1.0
-    assert (marginal.company, company.company) == (0, 7)
-    for score in (marginal, company):
+    jointly = score_marginal(EXACT, contexts=100, other_targets=7)
+    assert jointly.within.mean == 1.0
+    assert (marginal.other_targets, jointly.other_targets) == (0, 7)
+    for score in (marginal, jointly):
         assert abs(score.error.mean - score.noise) < 4.5 * score.error.standard_error
     gp = Method("gp", regression_gp("se").condition, draws=200, draws_at_zero=200)
     assert score_functions(gp, 2, points=30).clean.mean == 0.0
@@ -91,7 +91,8 @@ def test_an_exact_sampler_passes_on_marginals_and_a_gaussian_process_fails_on_ev
 
 def test_a_gp_is_fitted_to_its_lengthscale() -> None:
     x = torch.linspace(-2, 2, 60, dtype=torch.float64)[:, None]
-    y = torch.as_tensor(regression_gp("se").sample(x, generator=torch.Generator().manual_seed(0)))
+    generator = torch.Generator().manual_seed(0)
+    y = torch.as_tensor(regression_gp("se").sample(x, observation_noise=True, generator=generator))
     gp = fit_gp(gpytorch.kernels.RBFKernel(), x, y, steps=200)
     assert gp.kernel.lengthscale.item() == pytest.approx(0.25, rel=0.15)
     assert gp.noise == pytest.approx(0.05, rel=0.35)
@@ -103,23 +104,31 @@ def test_a_fit_from_several_noises_is_the_best_of_them() -> None:
     y = torch.randn(40, dtype=torch.float64, generator=generator)  # nothing but noise
     kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.MaternKernel(2.5))
     fits = {noises: fit_gp(kernel, x, y, steps=100, noises=noises) for noises in ((1e-3,), (0.5,), (1e-3, 0.5))}
-    evidence = {noises: float(gp.condition(x[:0], y[:0]).log_prob(x, y)) for noises, gp in fits.items()}
+    evidence = {
+        noises: float(gp.condition(x[:0], y[:0]).log_prob(x, y, observation_noise=True)) for noises, gp in fits.items()
+    }
     assert evidence[(0.5,)] > evidence[(1e-3,)] + 1
     assert evidence[(1e-3, 0.5)] == evidence[(0.5,)]
 
 
 def test_the_picture_and_the_tables_say_what_was_measured() -> None:
     sizes = Sizes(
-        40, 12, (0, 3), contexts=5, draws_at_zero=20, draws_in_company=20, company=3, repaint_draws=0, repaint_levels=0
+        *(40, 12, (0, 3)),
+        contexts=5,
+        draws_at_zero=20,
+        draws_with_others=20,
+        other_targets=3,
+        repaint_draws=0,
+        repaint_levels=0,
     )
-    told: list[str] = []
-    ours = Method("step", Step().condition, draws=40, draws_at_zero=20, draws_in_company=20)
-    outcome = measure([Method("exact law", Step().condition, 40, 20), ours], sizes, told.append)
-    assert len(told) == 7
+    stages: list[str] = []
+    ours = Method("step", Step().condition, draws=40, draws_at_zero=20, draws_with_others=20)
+    outcome = measure([Method("exact posterior", Step().condition, 40, 20), ours], sizes, stages.append)
+    assert len(stages) == 7
     functions, marginals = tables(outcome)
-    assert [row[:2] for row in functions.rows] == [(m, o) for m in ("exact law", "step") for o in ("0", "3")]
-    assert [row[:2] for row in marginals.rows] == [("exact law", "alone"), ("step", "alone"), ("step", "3")]
-    assert "asked for with 3 others" in describe(outcome, "step", 0.4, 0.4)
+    assert [row[:2] for row in functions.rows] == [(m, o) for m in ("exact posterior", "step") for o in ("0", "3")]
+    assert [row[:2] for row in marginals.rows] == [("exact posterior", "none"), ("step", "none"), ("step", "3")]
+    assert "drawn with 3 other targets" in describe(outcome, "step", 0.4, 0.4)
     assert "Between 100.0% and 100.0% of the draws" in describe(outcome, "step", 0.4, 0.4)
     grid = torch.linspace(-1, 1, 12, dtype=torch.float64)
     rows = draw_rows("step", "cpu", grid, values=16)

@@ -1,4 +1,4 @@
-"""Tables of numbers that scikit-learn and statsmodels ship, none of which needs a download."""
+"""Regression tables that come with scikit-learn and statsmodels; none needs a download."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class RegressionSet:
+class Dataset:
     """Inputs [N, D] with at most ten columns, and a target [N]."""
 
     name: str
@@ -17,27 +17,27 @@ class RegressionSet:
     y: np.ndarray
 
 
-def regression_sets() -> tuple[list[RegressionSet], str]:
-    """All of them, and words on those that are left out because their package is not installed."""
+def datasets() -> tuple[list[Dataset], str]:
+    """All tables, and a sentence on those that are left out because their package is not installed."""
     sets, missing = [_diabetes()], ""
     with warnings.catch_warnings(action="ignore"):
         try:
             import statsmodels.datasets as shipped
         except ImportError:
-            missing = "statsmodels is not installed (extra `sklearn`), so its regression sets are left out."
+            missing = "statsmodels is not installed (extra `benchmarks`), so its tables are left out."
         else:
             sets += list(_of_statsmodels(shipped))
     return sets, missing
 
 
-def _diabetes() -> RegressionSet:
+def _diabetes() -> Dataset:
     from sklearn.datasets import load_diabetes
 
     x, y = load_diabetes(return_X_y=True)
-    return RegressionSet("diabetes", x, y)
+    return Dataset("diabetes", x, y)
 
 
-# Names in statsmodels, the target's column, and what to leave out or to change.
+# Names in statsmodels, the column of the target, and columns to leave out.
 _TARGETS: dict[str, tuple[str, tuple[str, ...]]] = {
     "engel": ("foodexp", ()),
     "cancer": ("cancer", ()),
@@ -55,9 +55,9 @@ _TARGETS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def _of_statsmodels(shipped: Any) -> Iterator[RegressionSet]:
+def _of_statsmodels(shipped: Any) -> Iterator[Dataset]:
     for name, (target, left_out) in _TARGETS.items():
         load: Callable[[], Any] = getattr(shipped, name).load_pandas
         table = load().data.drop(columns=list(left_out)).select_dtypes("number").dropna()
         y = table.pop(target).to_numpy(dtype=np.float64)
-        yield RegressionSet(name, table.to_numpy(dtype=np.float64)[:, :10], y)
+        yield Dataset(name, table.to_numpy(dtype=np.float64)[:, :10], y)

@@ -1,0 +1,135 @@
+"""`python -m benchmarks ...`: experiments without a figure, which write their numbers to one file."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchmarks.console import present
+from benchmarks.options import RESULTS, Device, File, Threads, app
+from ndp.apps.cli.common import read_dims
+
+if TYPE_CHECKING:
+    from benchmarks.report import Outcome, Progress
+
+
+@app.command("closed-form")
+def closed_form(
+    tasks: Annotated[int, typer.Option(min=2, help="Tasks a kernel.")] = 256,
+    quick: Annotated[bool, typer.Option(help="Fewer tasks and settings for what is slow: seconds.")] = False,
+    out: File = RESULTS / "closed-form.json",
+) -> None:
+    """Measure what each solver, RePaint and the likelihood lose with a perfect denoiser (10 minutes on 2 cores)."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import closed_form
+
+        return closed_form.reproduce(tasks=tasks, quick=quick, progress=progress)
+
+    present(out, run)
+
+
+@app.command()
+def choices(
+    kernel: Annotated[str, typer.Option(help="se or matern52.")] = "se",
+    dim: Annotated[str, typer.Option(help="Input dimensions.")] = "1,2",
+    steps: Annotated[int, typer.Option(min=1, help="Training steps of each choice.")] = 4000,
+    batch: Annotated[int, typer.Option(min=1, help="Functions a step.")] = 256,
+    tasks: Annotated[int, typer.Option(min=2, help="Test functions.")] = 256,
+    draws: Annotated[int, typer.Option(min=64, help="Draws a test function.")] = 1024,
+    only: Annotated[str, typer.Option(help="Only choices whose name holds this text.")] = "",
+    out: File = RESULTS / "choices.json",
+) -> None:
+    """Compare the library's choices of attention, inputs and objective with alternatives (minutes on a GPU)."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import choices
+
+        budget = choices.Budget(steps, batch, tasks, draws)
+        return choices.reproduce(kernel, dims=read_dims(dim) or (1, 2), budget=budget, only=only, progress=progress)
+
+    present(out, run)
+
+
+@app.command()
+def timing(
+    model: Annotated[
+        str, typer.Option(help="Name or folder of a trained model of functions of one input.")
+    ] = "matern52",
+    threads: Threads = 2,
+    repaint_levels: Annotated[int, typer.Option(min=2, help="Levels T of RePaint; the paper's are 500.")] = 500,
+    out: File = RESULTS / "timing.json",
+) -> None:
+    """Time 64 draws of 100 points after 8 observations, by our solver and by RePaint, which takes minutes."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import timing
+
+        return timing.reproduce(model, threads=threads, repaint_levels=repaint_levels, progress=progress)
+
+    present(out, run)
+
+
+@app.command("bayesopt-speed")
+def bayesopt_speed(
+    model: Annotated[str, typer.Option(help="Name or folder of a model of functions of six inputs.")] = "bo-marginal",
+    threads: Threads = 2,
+    device: Device = "auto",
+    out: File = RESULTS / "bayesopt-speed.json",
+) -> None:
+    """Time a step of an optimisation with 100 observations in D = 6, by an NDP and by a refitted GP."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import bayesopt_speed
+
+        return bayesopt_speed.reproduce(model, device=device, threads=threads, progress=progress)
+
+    present(out, run)
+
+
+@app.command("image-scaling")
+def image_scaling(
+    quick: Annotated[bool, typer.Option(help="Up to 4,096 points only.")] = False,
+    device: Device = "auto",
+    out: File = RESULTS / "image-scaling.json",
+) -> None:
+    """Measure time and memory of the image network from 256 to 16,384 points, and its training speed."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import image_scaling
+
+        return image_scaling.reproduce(quick=quick, device=device, progress=progress)
+
+    present(out, run)
+
+
+@app.command("playground-speed")
+def playground_speed(
+    clicks: Annotated[int, typer.Option(min=1, help="How often to click.")] = 40,
+    draws: Annotated[int, typer.Option(min=1, max=64, help="Functions to draw.")] = 32,
+    calls: Annotated[int, typer.Option(min=2, max=30, help="Solver calls a draw.")] = 7,
+    out: File = RESULTS / "playground-speed.json",
+) -> None:
+    """Time the playground from a click in a real browser to the new functions (needs Chromium and playwright)."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import playground
+
+        return playground.reproduce_speed(clicks=clicks, draws=draws, calls=calls, progress=progress)
+
+    present(out, run)
+
+
+@app.command("playground-load")
+def playground_load(
+    clients: Annotated[int, typer.Option(min=1, help="Clients at once.")] = 50,
+    seconds: Annotated[float, typer.Option(min=1.0, help="For how long.")] = 60.0,
+    out: File = RESULTS / "playground-load.json",
+) -> None:
+    """Measure the playground under many clients: errors, seconds an answer, and memory of the server."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import playground
+
+        return playground.reproduce_load(clients=clients, seconds=seconds, progress=progress)
+
+    present(out, run)
