@@ -8,19 +8,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from fastapi.testclient import TestClient
 from local_server import listening
 from visits import Visit
 
 from ndp.apps.playground.app import create_app
-from ndp.apps.playground.catalogue import Catalogue
+from ndp.apps.playground.catalogue import Catalogue, ImageModel
+from ndp.networks.image import ImageAttention
+from ndp.processes.ndp import NDP
 
 SHOTS = os.environ.get("NDP_SCREENSHOTS")  # a folder: then every test leaves a picture there
 
 
 @pytest.fixture(scope="session")
 def catalogue() -> Catalogue:
-    return Catalogue()
+    """The shipped models, and a small untrained one of colour pictures."""
+    catalogue = Catalogue()
+    torch.manual_seed(0)
+    network = ImageAttention(num_outputs=3, width=16, heads=2, blocks=1, level_width=8)
+    for weights in network.parameters():  # those of the last layer are zero at first
+        torch.nn.init.normal_(weights, std=0.3)
+    process = NDP(network.requires_grad_(False).eval(), num_outputs=3, input_dims=(2,))
+    colour = ImageModel("colour", process, "Colours", "32 x 32 colour pixels, not trained", 32, 3, calls=4, example=0)
+    catalogue.images[colour.name] = colour
+    return catalogue
 
 
 @pytest.fixture

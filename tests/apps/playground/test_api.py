@@ -1,6 +1,7 @@
-"""The JSON behind the page: the library's own numbers, and plain words for what is wrong."""
+"""The JSON behind the page: the library's own numbers, and messages for user errors."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,12 @@ import torch
 from fastapi.testclient import TestClient
 
 import ndp
-from ndp.apps.playground import optimise
+from ndp.apps.playground import functions, optimise
 from ndp.apps.playground.catalogue import Catalogue
 from ndp.apps.playground.engine import Engine
-from ndp.apps.playground.tasks import DrawTask, Given, condition_together, drawing, noise_of_seed
-from ndp.models.registry import regression_gp
+from ndp.apps.playground.schemas import ExactRequest
+from ndp.apps.playground.tasks import DrawTask, Observations, condition_batch, drawing, noise_of_seed
+from ndp.gp.named import marginalised_gp, regression_gp
 from ndp.optimise.joint_search import JointSearch
 from ndp.optimise.thompson import Thompson
 from ndp.priors.registry import PRIORS
@@ -54,7 +56,7 @@ def test_draws_are_those_of_the_library(client: TestClient, model: str) -> None:
 
 def test_without_points_draws_are_of_the_prior(client: TestClient) -> None:
     drawn = post(client, "draws", model="se", draws=2, steps=3)
-    wanted = ndp.load("se").sample(AT, 2, steps=3, generator=torch.Generator().manual_seed(0))  # type: ignore[call-arg]
+    wanted = ndp.load("se").sample(AT, 2, steps=3, generator=torch.Generator().manual_seed(0))
     np.testing.assert_allclose(drawn["draws"], wanted, atol=2e-5)
 
 
@@ -72,18 +74,22 @@ def test_a_trajectory_goes_from_noise_to_the_same_draws(client: TestClient) -> N
 
 
 @pytest.mark.parametrize("sizes", [(0, 2, 5), (3, 3)])
-def test_together_is_as_alone(catalogue: Catalogue, sizes: tuple[int, ...]) -> None:
+def test_a_batch_is_as_one_by_one(catalogue: Catalogue, sizes: tuple[int, ...]) -> None:
     model, rng = catalogue["matern52"].process, np.random.default_rng(0)
     tasks = [
-        DrawTask(Given(rng.uniform(-1, 1, size), rng.normal(size=size), np.zeros(size)), AT, noise_of_seed(3, 15, size))
+        DrawTask(
+            Observations(rng.uniform(-1, 1, size), rng.normal(size=size), np.zeros(size)),
+            AT,
+            noise_of_seed(3, 15, size),
+        )
         for size in sizes
     ]
     compute = drawing(model, 3)
     engine = Engine()
-    together = drawing(model, 3, engine.crew)(tasks, lambda: True)
-    for task, one in zip(tasks, together, strict=True):
-        (alone,) = compute([task], lambda: True)
-        np.testing.assert_allclose(one.draws, alone.draws, atol=1e-4)
+    batch = drawing(model, 3, engine.pool)(tasks, lambda: True)
+    for task, drawn in zip(tasks, batch, strict=True):
+        (by_itself,) = compute([task], lambda: True)
+        np.testing.assert_allclose(drawn.draws, by_itself.draws, atol=1e-4)
     engine.close()
 
 
@@ -102,7 +108,7 @@ def test_exact_posteriors(client: TestClient) -> None:
     mean, std = (
         regression_gp("se")
         .condition(np.array([-0.5, 0.3]), np.array([0.9, -0.4]), noise=np.array([0, 0.2]))
-        .moments(AT)
+        .moments(AT, observation_noise=True)
     )
     np.testing.assert_allclose(got["summary"]["mean"], mean, atol=1e-6)
     np.testing.assert_allclose(got["summary"]["std"], std, atol=1e-6)
@@ -111,7 +117,23 @@ def test_exact_posteriors(client: TestClient) -> None:
     none = post(client, "exact", model="step", context=[{"x": 0, "y": 1}, {"x": 0.5, "y": 0}])
     assert none["summary"] is None
     assert "no step" in none["reason"]
-    assert post(client, "exact", model="matern32-marginal", context=POINTS)["summary"]["std"][3] < 1
+    marginal = post(client, "exact", model="matern32-marginal", context=POINTS)["summary"]
+    exact = marginalised_gp(nodes=24)[0].condition(
+        np.array([-0.5, 0.3]), np.array([0.9, -0.4]), noise=np.array([0, 0.2])
+    )
+    np.testing.assert_allclose(marginal["std"], exact.std(AT, observation_noise=True), atol=1e-6)
+
+
+def test_exact_posteriors_have_the_noise_of_the_model(client: TestClient, catalogue: Catalogue) -> None:
+    """At an observation the function is known to a part of the noise, but a new observation is not."""
+    at = {"context": [{"x": 0, "y": 1}], "at": [0], "model": "se"}
+    noise = regression_gp("se").noise
+    std = post(client, "exact", **at)["summary"]["std"][0]
+    assert noise < std == pytest.approx(noise * 2**0.5, rel=0.01)
+    separating = replace(catalogue["se"], process=catalogue["universal"].process)
+    asked = ExactRequest.model_validate(at)
+    (std,) = functions._exact(separating, asked).summary.std  # type: ignore[union-attr]
+    assert std < noise
 
 
 def test_log_densities_are_those_of_the_library(client: TestClient) -> None:
@@ -188,7 +210,11 @@ def test_a_joint_step_is_the_librarys(client: TestClient, catalogue: Catalogue) 
         (b'{"model": "/etc", "at": [0]}', 422, "there is no such model"),
         (b'{"model": "hub/name", "at": [0]}', 422, "there is no such model"),
         (b'{"model": "\\ud800", "at": [0]}', 422, "model"),
-        (b'{"model": "se", "at": ' + str([0.5] * 400).encode() + b', "draws": 128}', 422, "ask for less of one"),
+        (
+            b'{"model": "se", "at": ' + str([0.5] * 400).encode() + b', "draws": 128}',
+            422,
+            "may be at most 200,000; reduce one of them",
+        ),
         (b'{"model": "se", "at": ' + b"[" * 20000 + b"}", 400, ""),
         (b'{"model": "se", "at": [' + b"9" * 5000 + b"]}", 400, ""),
         (b"{", 400, "the body is not JSON"),
@@ -198,13 +224,13 @@ def test_a_joint_step_is_the_librarys(client: TestClient, catalogue: Catalogue) 
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_what_is_wrong_is_told(client: TestClient, body: bytes, status: int, words: str) -> None:
+def test_user_errors(client: TestClient, body: bytes, status: int, words: str) -> None:
     response = client.post("/api/draws", content=body, headers={"content-type": "application/json"})
     assert response.status_code == status, response.text[:300]
     assert words in response.json()["detail"]
 
 
-def test_the_rest_of_the_endpoints_tell_too(client: TestClient) -> None:
+def test_user_errors_of_the_other_endpoints(client: TestClient) -> None:
     for path, body, words in (
         ("log-density", {"model": "se", "at": [0, 1], "values": [[1]]}, "every function needs 2 values"),
         ("log-density", {"model": "se", "at": [0], "values": [[1]], "noise": 1e-9}, "below the least"),
@@ -232,21 +258,21 @@ def test_the_page_keeps_to_itself(client: TestClient) -> None:
     assert "http" not in page.text.replace("http-equiv", "")
 
 
-def test_many_ask_at_once(catalogue: Catalogue) -> None:
-    """Concurrent tasks meet in batches, and every one gets what it asked for."""
+def test_many_requests_at_once(catalogue: Catalogue) -> None:
+    """Concurrent tasks are computed in batches, and every one gets its own answer."""
     model = catalogue["se"].process
-    given = [Given(np.array([0.1 * k]), np.array([1.0]), np.zeros(1)) for k in range(12)]
+    given = [Observations(np.array([0.1 * k]), np.array([1.0]), np.zeros(1)) for k in range(12)]
     compute = drawing(model, 2)
 
     async def ask() -> list[Any]:
         tasks = (DrawTask(one, AT, noise_of_seed(2, 15, 0)) for one in given)
-        return await asyncio.gather(*(engine.run(compute, task, kind="draws") for task in tasks))
+        return await asyncio.gather(*(engine.run(compute, task, batch_key="draws") for task in tasks))
 
     engine = Engine()
     answers = asyncio.run(ask())
     engine.close()
     assert engine.largest_batch > 1
-    posterior = condition_together(model, given)
+    posterior = condition_batch(model, given)
     at = torch.as_tensor(AT)[None, :, None].expand(12, -1, -1)
     noise = noise_of_seed(2, 15, 0)[:, None, :, None].expand(-1, 12, -1, -1)
     wanted = np.asarray(posterior.sample(at, 2, steps=2, base_noise=noise))

@@ -1,4 +1,4 @@
-"""One worker, many who ask."""
+"""One worker, many clients."""
 
 import asyncio
 import threading
@@ -22,24 +22,24 @@ def doubling(calls: list[int]) -> Any:
     return compute
 
 
-def test_tasks_of_a_kind_are_computed_together_and_answered_in_their_own_order() -> None:
+def test_tasks_with_equal_keys_are_one_batch_and_answered_in_their_order() -> None:
     calls: list[int] = []
     compute = doubling(calls)
 
     async def ask() -> list[int]:
-        return await asyncio.gather(*(engine.run(compute, task, kind=task % 2) for task in range(20)))
+        return await asyncio.gather(*(engine.run(compute, task, batch_key=task % 2) for task in range(20)))
 
-    engine = Engine(most_together=4)
+    engine = Engine(max_batch=4)
     assert asyncio.run(ask()) == [2 * task for task in range(20)]
     engine.close()
     assert max(calls) == 4
     assert len(calls) < 12
 
 
-def test_one_that_fails_does_not_take_others_with_it() -> None:
+def test_a_task_that_fails_does_not_fail_its_batch() -> None:
     async def ask() -> list[Any]:
         return await asyncio.gather(
-            *(engine.run(compute, task, kind="all") for task in (1, 99, 2, 3)), return_exceptions=True
+            *(engine.run(compute, task, batch_key="all") for task in (1, 99, 2, 3)), return_exceptions=True
         )
 
     compute = doubling([])
@@ -50,7 +50,7 @@ def test_one_that_fails_does_not_take_others_with_it() -> None:
     assert isinstance(failed, ValueError)
 
 
-def test_too_many_and_too_slow_are_told() -> None:
+def test_too_many_tasks_and_too_slow_ones_are_errors() -> None:
     release = threading.Event()
 
     def wait(tasks: Sequence[Any], wanted: Wanted) -> Sequence[Any]:
@@ -58,9 +58,9 @@ def test_too_many_and_too_slow_are_told() -> None:
         return tasks
 
     async def ask() -> list[Any]:
-        return await asyncio.gather(*(engine.run(wait, k, kind=k) for k in range(9)), return_exceptions=True)
+        return await asyncio.gather(*(engine.run(wait, k, batch_key=k) for k in range(9)), return_exceptions=True)
 
-    engine = Engine(most_waiting=3, patience=0.1)
+    engine = Engine(max_waiting=3, timeout=0.1)
     answers = asyncio.run(ask())
     release.set()
     engine.close()
@@ -69,7 +69,7 @@ def test_too_many_and_too_slow_are_told() -> None:
     assert "no answer within 0.1 s" in str(answers[0])
 
 
-def test_what_nobody_waits_for_is_not_begun_or_is_given_up() -> None:
+def test_a_cancelled_task_is_not_started_or_is_stopped() -> None:
     begun: list[int] = []
     given_up = threading.Event()
 
@@ -83,11 +83,11 @@ def test_what_nobody_waits_for_is_not_begun_or_is_given_up() -> None:
         return tasks
 
     async def ask() -> int:
-        first, second = (asyncio.ensure_future(engine.run(compute, k, kind=k)) for k in (0, 1))
+        first, second = (asyncio.ensure_future(engine.run(compute, k, batch_key=k)) for k in (0, 1))
         await asyncio.sleep(0.05)
         second.cancel()
         first.cancel()
-        return await engine.run(compute, 2, kind=2)
+        return await engine.run(compute, 2, batch_key=2)
 
     engine = Engine()
     assert asyncio.run(ask()) == 2
@@ -95,4 +95,4 @@ def test_what_nobody_waits_for_is_not_begun_or_is_given_up() -> None:
     engine.close()
     assert begun == [0, 2]
     with pytest.raises(BusyError):
-        asyncio.run(engine.run(compute, 3, kind=3))
+        asyncio.run(engine.run(compute, 3, batch_key=3))

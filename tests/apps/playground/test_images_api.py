@@ -1,4 +1,4 @@
-"""The JSON behind the tab Images: the library's own completions, and plain words for what is wrong."""
+"""The JSON behind the tab Images: the library's own completions, and messages for user errors."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from ndp.apps.completing import complete
 from ndp.apps.playground.catalogue import Catalogue
 
-SIZES = {"mnist": (28, 1), "celeba32": (32, 3)}
+SIZES = {"mnist": (28, 1), "colour": (32, 3)}
 
 
 def ask(client: TestClient, **body: Any) -> np.ndarray:
@@ -29,11 +29,11 @@ def halved(name: str) -> tuple[np.ndarray, np.ndarray, list[list[float] | None]]
     return picture, known, pixels
 
 
-def test_the_models_of_pictures_are_listed_apart(client: TestClient) -> None:
+def test_the_models_of_pictures_are_a_list_of_their_own(client: TestClient) -> None:
     listed = {model["name"]: (model["size"], model["channels"]) for model in client.get("/api/images/models").json()}
     assert listed == SIZES
     functions = {model["name"] for model in client.get("/api/models").json()}
-    assert not functions & {"mnist", "celeba32", "joint"}
+    assert not functions & {"mnist", "colour", "joint"}
     assert "universal" in functions
 
 
@@ -68,14 +68,14 @@ def test_without_pixels_pictures_are_of_the_prior(client: TestClient) -> None:
         ({"pixels": ["white"] + [None] * 783}, "valid list"),
         ({"draws": 9}, "draws: Input should be less than or equal to 8"),
         ({"draws": 0}, "draws: Input should be greater than or equal to 1"),
-        ({"draws": 8, "steps": 30}, "draws x solver calls is 240, and may be 120"),
-        ({"model": "se"}, "there is no such model of pictures; they are: mnist, celeba32"),
+        ({"draws": 8, "steps": 30}, "draws x solver calls is 240, and may be at most 120"),
+        ({"model": "se"}, "there is no such model of pictures; they are: mnist, colour"),
         ({"model": "../mnist"}, "there is no such model of pictures"),
         ({"colour": "red"}, "Extra inputs are not permitted"),
     ],
     ids=lambda value: str(value)[:50],
 )
-def test_what_is_wrong_is_told(client: TestClient, change: dict[str, Any], words: str) -> None:
+def test_user_errors(client: TestClient, change: dict[str, Any], words: str) -> None:
     body = json.dumps({"model": "mnist", "draws": 1, "steps": 1} | change)
     response = client.post("/api/images/complete", content=body, headers={"content-type": "application/json"})
     assert response.status_code == 422, response.text[:300]

@@ -138,7 +138,7 @@ def test_a_digit_is_drawn_by_hand_and_shared(easel: Easel, opened: Callable[...,
         np.testing.assert_array_equal(old, new)
 
 
-def test_the_models_own_pictures_and_the_change_to_faces(opened: Callable[..., Visit]) -> None:
+def test_the_models_own_pictures_and_the_change_to_colour(opened: Callable[..., Visit]) -> None:
     easel = Easel(opened(f"tab=images&model=mnist&picture=3&known=all&{QUICK}").page)
     easel.ready()
     first = easel.pixels("#picture")
@@ -148,12 +148,12 @@ def test_the_models_own_pictures_and_the_change_to_faces(opened: Callable[..., V
     assert (easel.pixels("#picture") != first).any()
     assert easel.known.all(), "another picture, seen through the same window"
     assert re.fullmatch(r"\d+", easel.address["picture"])
-    easel.page.check("[name=pictures][value=celeba32]", force=True)
+    easel.page.check("[name=pictures][value=colour]", force=True)
     easel.changed()
-    assert easel.address["model"] == "celeba32"
-    face = easel.pixels("#picture")
-    assert face.shape == (32, 32, 4)
-    assert (face[..., 0] != face[..., 2]).any(), "in colour"
+    assert easel.address["model"] == "colour"
+    picture = easel.pixels("#picture")
+    assert picture.shape == (32, 32, 4)
+    assert (picture[..., 0] != picture[..., 2]).any(), "in colour"
     assert not easel.page.is_visible("#pen")
     assert not easel.page.is_visible("#blank")
 
@@ -186,7 +186,7 @@ def test_a_picture_is_opened_and_dropped(easel: Easel) -> None:
     assert ink[12, 13:15, 0].min() > 200, "dark strokes on white paper are turned round"
     assert ink[12, :5, 0].max() < 30
     easel.page.set_input_files("#picture-file", picture | {"buffer": b"no picture"})
-    easel.status("no picture that a browser can read")
+    easel.status("cannot read this file as a picture")
     np.testing.assert_array_equal(easel.pixels("#picture"), ink)
 
 

@@ -102,7 +102,7 @@ def test_an_example_that_nobody_touched_changes_with_the_model(opened: Callable[
     visit.settled()
     assert len(visit.draws) == 6
     listed = visit.page.eval_on_selector_all("[name=model]", "all => all.map(radio => radio.value)")
-    assert not {"mnist", "celeba32", "joint"} & set(listed)
+    assert not {"mnist", "colour", "joint"} & set(listed)
 
 
 def test_a_slice_shows_the_density_of_the_value_there(opened: Callable[..., Visit]) -> None:

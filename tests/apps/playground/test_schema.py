@@ -1,4 +1,4 @@
-"""Whatever fits the OpenAPI schema, or just does not, is answered without a 5xx, and as the schema says."""
+"""Requests that fit the OpenAPI schema, or nearly do, are answered without a 5xx and as the schema says."""
 
 import json
 from typing import Any

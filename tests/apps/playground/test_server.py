@@ -1,4 +1,4 @@
-"""The server on a real socket: whoever does not finish, or sends too much, is turned away, and it lives."""
+"""The server on a real socket: it rejects clients that are too slow or send too much, and survives them."""
 
 import http.client
 import json
@@ -23,8 +23,8 @@ def hasty(catalogue: Catalogue) -> Iterator[int]:
         yield port
 
 
-def said(port: int, *pieces: bytes, pause: float = 0.1, wait: float = 5.0) -> bytes:
-    """What a server says to a client that speaks slowly, until it hangs up."""
+def reply_to(port: int, *pieces: bytes, pause: float = 0.1, wait: float = 5.0) -> bytes:
+    """The reply of a server to a client that sends pieces slowly, until the server closes the connection."""
     with socket.create_connection(("127.0.0.1", port), timeout=wait) as line:
         try:
             for piece in pieces:
@@ -53,8 +53,8 @@ def is_alive(port: int) -> bool:
 
 def test_slow_headers_are_cut_off(hasty: int) -> None:
     begun = time.monotonic()
-    assert said(hasty, b"GET / HTTP/1.1\r\n", *([b"X: y\r\n"] * 100)) == b""
-    assert said(hasty) == b"", "nothing said at all"
+    assert reply_to(hasty, b"GET / HTTP/1.1\r\n", *([b"X: y\r\n"] * 100)) == b""
+    assert reply_to(hasty) == b"", "nothing said at all"
     assert time.monotonic() - begun < 8
     assert is_alive(hasty)
 
@@ -62,7 +62,7 @@ def test_slow_headers_are_cut_off(hasty: int) -> None:
 def test_slow_headers_of_a_second_request_are_cut_off(hasty: int) -> None:
     first = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     begun = time.monotonic()
-    answer = said(hasty, first, *([b"G"] * 100))
+    answer = reply_to(hasty, first, *([b"G"] * 100))
     assert answer.count(b"HTTP/1.1") == 1
     assert time.monotonic() - begun < 8
 
@@ -71,31 +71,33 @@ def test_a_slow_body_times_out(hasty: int) -> None:
     head = (
         b"POST /api/draws HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n"
     )
-    answer = said(hasty, head, *([b"{"] * 20))
+    answer = reply_to(hasty, head, *([b"{"] * 20))
     assert answer.startswith(b"HTTP/1.1 408")
-    assert b"the body did not come within 0.5 s" in answer
+    assert b"the body did not arrive within 0.5 s" in answer
     assert is_alive(hasty)
 
 
 @pytest.mark.parametrize("head", [b"Content-Length: 99999999", b"Transfer-Encoding: chunked"])
-def test_a_large_body_is_turned_away(port: int, head: bytes) -> None:
+def test_a_large_body_is_rejected(port: int, head: bytes) -> None:
     request = b"POST /api/draws HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + head + b"\r\n\r\n"
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
-    answer = said(port, request, *([chunk] * 6 if b"chunked" in head else []), pause=0)
+    answer = reply_to(port, request, *([chunk] * 6 if b"chunked" in head else []), pause=0)
     assert answer.startswith(b"HTTP/1.1 413")
     assert is_alive(port)
 
 
 def test_what_is_not_http_gets_a_400(port: int) -> None:
-    assert said(port, b"\x16\x03\x01 hello\r\n\r\n").startswith(b"HTTP/1.1 400")
-    assert said(port, b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 100_000, pause=0).startswith(b"HTTP/1.1 400")
+    assert reply_to(port, b"\x16\x03\x01 hello\r\n\r\n").startswith(b"HTTP/1.1 400")
+    assert reply_to(port, b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 100_000, pause=0).startswith(
+        b"HTTP/1.1 400"
+    )
     assert is_alive(port)
 
 
-def test_another_sites_name_is_not_answered(port: int) -> None:
+def test_the_name_of_another_site_is_not_answered(port: int) -> None:
     """A page elsewhere whose name is made to point at this machine must not reach the server through a browser."""
     request = b"GET /api/models HTTP/1.1\r\nHost: elsewhere.example\r\nConnection: close\r\n\r\n"
-    assert said(port, request).startswith(b"HTTP/1.1 400")
+    assert reply_to(port, request).startswith(b"HTTP/1.1 400")
 
 
 def test_only_loopback_is_listened_to(port: int) -> None:
@@ -110,12 +112,12 @@ def test_only_loopback_is_listened_to(port: int) -> None:
     assert address("::1", 80) == "http://[::1]:80/"
 
 
-def test_a_port_that_is_taken_is_told(port: int) -> None:
+def test_a_port_in_use_is_an_error(port: int) -> None:
     with pytest.raises(OSError, match=f"cannot listen at 127.0.0.1:{port}: Address already in use; try another --port"):
         check_free("127.0.0.1", port)
 
 
-def test_those_who_hang_up_leave_nothing_behind(port: int) -> None:
+def test_clients_that_disconnect_leave_no_work_behind(port: int) -> None:
     body = json.dumps({"model": "se", "at": [k / 100 for k in range(100)], "draws": 64, "steps": 20}).encode()
     head = (
         b"POST /api/draws HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"

@@ -1,9 +1,11 @@
-"""The playground: a page on which points become functions, and the JSON behind it (extra `serve`).
+"""The playground: a web page on which you click points and see the functions through them (extra `serve`).
 
-engine.py       one worker that runs requests of the same kind together
-catalogue.py    the models that ship, as the page shows them
-tasks.py        what is computed: draws, summaries, exact posteriors, densities
-functions.py, images.py, optimise.py    the endpoints of a tab each; app.py lists them
-limits.py, server.py         what a request may cost, and how the server listens
-static/         the page: plain modules, nothing from elsewhere
+server.py       the HTTP server: where it listens, and its deadlines
+app.py          the application: the page, and the endpoints of its tabs
+functions.py, images.py, optimise.py    the endpoints of one tab each
+schemas.py, limits.py, answering.py     what requests may hold and cost, and how they are answered
+engine.py       the worker thread that computes requests in batches
+tasks.py        the computations: draws of several requests in one batch
+catalogue.py    the shipped models, and how the page shows them
+static/         the page: plain JavaScript modules, nothing from other hosts
 """

@@ -14,7 +14,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from ndp.apps.playground import functions, images, optimise
 from ndp.apps.playground.catalogue import Catalogue
 from ndp.apps.playground.engine import Engine
-from ndp.apps.playground.limits import BODY_SECONDS, BoundedBody, SafetyHeaders
+from ndp.apps.playground.limits import BODY_SECONDS, BoundedBody, SecurityHeaders
 from ndp.apps.playground.schemas import Health, ModelInfo, Point
 from ndp.core.version import __version__
 
@@ -28,7 +28,7 @@ def create_app(
     body_seconds: float = BODY_SECONDS,
     engine: Engine | None = None,
 ) -> FastAPI:
-    """The playground. It answers to the names in `hosts` only, so that no other site can speak to it through a browser."""
+    """The playground. It answers to the host names in `hosts` only, so that no other site can reach it through a browser."""
     models = catalogue or Catalogue()
     worker = engine or Engine()
 
@@ -41,20 +41,20 @@ def create_app(
         title="ndp playground",
         version=__version__,
         description="Distributions over functions, conditioned on points.",
-        docs_url=None,  # its page would load scripts from elsewhere
+        docs_url=None,  # its page would load scripts of other hosts
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.add_exception_handler(RequestValidationError, _told_plainly)
+    app.add_exception_handler(RequestValidationError, _invalid_request)
 
     @app.get("/api/health", tags=["server"])
     async def health() -> Health:
-        """Whether the server is up, and how much waits."""
+        """Whether the server is up, and how many requests wait."""
         return Health(status="ok", version=__version__, models=len(list(models)), waiting=worker.waiting)
 
     @app.get("/api/models", tags=["server"])
     async def list_models() -> list[ModelInfo]:
-        """The models, and how they like to be shown."""
+        """The models of functions, and how the page shows them."""
         return [
             ModelInfo(
                 name=model.name,
@@ -78,7 +78,7 @@ def create_app(
     app.mount("/", StaticFiles(directory=static_folder(), html=True))
     app.add_middleware(BoundedBody, seconds=body_seconds)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
-    app.add_middleware(SafetyHeaders)
+    app.add_middleware(SecurityHeaders)
     return app
 
 
@@ -86,8 +86,8 @@ def static_folder() -> Path:
     return Path(str(files("ndp") / "apps" / "playground" / "static"))
 
 
-async def _told_plainly(request: Request, error: Exception) -> JSONResponse:
-    """What is wrong with a request in one line. What was sent is not repeated: it may not even be JSON."""
+async def _invalid_request(request: Request, error: Exception) -> JSONResponse:
+    """The first mistake of a request, in one line. The request is not repeated: it may not even be JSON."""
     assert isinstance(error, RequestValidationError)
     first, *others = error.errors()
     if first["type"] == "json_invalid":
@@ -95,5 +95,5 @@ async def _told_plainly(request: Request, error: Exception) -> JSONResponse:
     where = ".".join(str(part) for part in first["loc"] if part != "body")
     words = first["msg"].removeprefix("Value error, ")
     more = f" (and {len(others)} more)" if others else ""
-    told = f"{where}: {words}{more}" if where else f"{words}{more}"
-    return JSONResponse({"detail": told.encode("ascii", "replace").decode()}, status_code=422)
+    detail = f"{where}: {words}{more}" if where else f"{words}{more}"
+    return JSONResponse({"detail": detail.encode("ascii", "replace").decode()}, status_code=422)

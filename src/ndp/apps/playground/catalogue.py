@@ -1,30 +1,27 @@
-"""The models of the page: those that ship, by the tab that they are for, each with how it likes to be shown."""
+"""The models of the page: those that ship, listed by tab, and how the page shows each of them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from ndp.core.typing import Process
-from ndp.models.registry import exact_process, load, marginalised_gp, prior_of, shipped
-from ndp.priors.image import IMAGE_SETS
-from ndp.priors.registry import PRIORS
+from ndp.gp.named import exact_process, marginalised_gp
+from ndp.models.registry import load, prior_of, shipped
+from ndp.priors.registry import IMAGE_SETS, PRIORS
 from ndp.priors.step import Step
-from ndp.processes.joint import JointNDP
 from ndp.processes.ndp import NDP
 
-_NDP, _JOINT = "neural diffusion process", "joint neural diffusion process"
 Points = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
 class Show:
-    """What the page says of a prior, the values it shows, and points to begin with."""
+    """How the page shows a model: its words, the range of its values, solver calls, and example points."""
 
     title: str
     about: str
     low: float = -3.0
     high: float = 3.0
-    calls: int = 7  # of the solver: enough to look right, few enough to be live
+    calls: int = 7  # enough to look right, few enough to be live
     example: Points = ()
 
 
@@ -34,8 +31,8 @@ _MANY: Points = (
     *((0.5, -0.8), (0.8, 0.0), (1.1, 0.9)),
 )
 _SHOWN = {
-    "se": Show("Squared exponential", "Very smooth, seen with a little noise", example=_SMOOTH),
-    "matern52": Show("Matérn-5/2", "Smooth functions with some rougher detail", example=_SMOOTH),
+    "se": Show("Squared exponential", "Very smooth functions, with a little noise", example=_SMOOTH),
+    "matern52": Show("Matérn-5/2", "Smooth functions with some rougher detail, and a little noise", example=_SMOOTH),
     "matern32-marginal": Show(
         "Matérn-3/2, any length scale",
         "The length scale is unknown, and inferred from your points",
@@ -43,7 +40,7 @@ _SHOWN = {
     ),
     "universal": Show(
         "Universal",
-        "Any kind of function: its units, smoothness and noise are inferred, best from ten points or more",
+        "Any kind of function: units, smoothness and noise are inferred, best from ten points or more",
         example=_MANY,
     ),
     "step": Show(
@@ -54,14 +51,14 @@ _SHOWN = {
         calls=14,
         example=((-0.6, 0.0), (0.5, 1.0)),
     ),
-    "sawtooth": Show("Sawtooth", "Waves of unknown width and phase, seen with a little noise"),
-    "mixture": Show("A mixture", "Squared exponential, Matérn-5/2 or sawtooth: your points say which"),
+    "sawtooth": Show("Sawtooth", "Waves of unknown width and phase, with a little noise"),
+    "mixture": Show("A mixture", "Squared exponential, Matérn-5/2 or sawtooth: your points decide which"),
 }
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model, loaded, and how it is shown."""
+    """A loaded model of functions of one input, and how the page shows it."""
 
     name: str
     process: NDP
@@ -74,7 +71,7 @@ class Model:
 
 @dataclass(frozen=True)
 class ImageModel:
-    """A model of square pictures, loaded, and how it is shown; `example` is the seed of a picture to begin with."""
+    """A loaded model of square pictures, and how the page shows it; `example` is the seed of the first picture."""
 
     name: str
     process: NDP
@@ -86,21 +83,21 @@ class ImageModel:
     example: int
 
 
-_IMAGES = {
-    "mnist": ("Handwritten digits", "28 x 28 grey pixels, learned from MNIST", 11),
-    "celeba32": ("Faces", "32 x 32 colour pixels, learned from CelebA", 10),
-}
-_IMAGE_CALLS = 8  # more change little that one can see
+_IMAGES = {"mnist": ("Handwritten digits", "28 x 28 grey pixels, learned from MNIST", 11)}
+_IMAGE_CALLS = 8  # more calls make no visible difference
 
 
 class Catalogue:
-    """Models of functions of one input by name, those of `images`, and `joint` ones. There are no others: a name is looked
-    up here, and never a path."""
+    """The shipped models of functions of one input, by name, with those of `images` and the `joint` models.
+
+    A request names a model of the catalogue. The name is never used as a path.
+    """
 
     def __init__(self) -> None:
-        self._models = {model.name: model for model in _listed()}
-        self.images = {model.name: model for model in _images()}
-        self.joint = dict(_joint())
+        loaded = list(_loaded())
+        self._models = {model.name: model for model in _functions(loaded)}
+        self.images = {model.name: model for model in _images(loaded)}
+        self.joint = {name: process for name, process in loaded if process.of_points and _takes_one_input(process)}
 
     def __iter__(self) -> Iterator[Model]:
         return iter(self._models.values())
@@ -111,20 +108,33 @@ class Catalogue:
         return self._models[name]
 
 
-def _listed() -> Iterator[Model]:
+Loaded = list[tuple[str, NDP]]
+
+
+def _loaded() -> Iterator[tuple[str, NDP]]:
+    """The shipped NDPs that a tab can show."""
+    for found in shipped():
+        if 1 in found.input_dims or found.name in IMAGE_SETS:
+            process = load(found.name)
+            if isinstance(process, NDP):
+                yield found.name, process
+
+
+def _takes_one_input(process: NDP) -> bool:
+    return process.num_outputs == 1 and 1 in (process.input_dims or ())
+
+
+def _functions(loaded: Loaded) -> Iterator[Model]:
     order = [*_SHOWN]
-    fitting = [model for model in shipped() if 1 in model.input_dims and model.architecture == _NDP]
-    for found in sorted(fitting, key=lambda model: order.index(model.name) if model.name in order else len(order)):
-        process = load(found.name)
-        if not isinstance(process, NDP) or process.num_outputs != 1:
-            continue
+    fitting = [(name, process) for name, process in loaded if _takes_one_input(process) and not process.of_points]
+    for name, process in sorted(fitting, key=lambda one: order.index(one[0]) if one[0] in order else len(order)):
         prior = prior_of(process)
         spec = PRIORS.get(prior)
         exact, exact_title = _exact(prior)
         yield Model(
-            name=found.name,
+            name=name,
             process=process,
-            show=_SHOWN.get(found.name, Show(found.name, str(found.about.get("trained_on", "")))),
+            show=_SHOWN.get(name, Show(name, str(process.about.get("trained_on", "")))),
             low=spec.low if spec else -1.0,
             high=spec.high if spec else 1.0,
             exact=exact,
@@ -132,30 +142,21 @@ def _listed() -> Iterator[Model]:
         )
 
 
-def _images() -> Iterator[ImageModel]:
-    order = [*IMAGE_SETS]
-    found = [model for model in shipped() if model.name in IMAGE_SETS and model.architecture == _NDP]
-    for name in sorted((model.name for model in found), key=order.index):
-        process, pictures = load(name), IMAGE_SETS[name]
-        if isinstance(process, NDP):
+def _images(loaded: Loaded) -> Iterator[ImageModel]:
+    processes = dict(loaded)
+    for name, pictures in IMAGE_SETS.items():
+        if name in processes:
             title, about, example = _IMAGES.get(name, (name, pictures.title, 0))
-            yield ImageModel(name, process, title, about, pictures.size, pictures.channels, _IMAGE_CALLS, example)
-
-
-def _joint() -> Iterator[tuple[str, JointNDP]]:
-    for found in shipped():
-        if 1 in found.input_dims and found.architecture == _JOINT:
-            process = load(found.name)
-            if isinstance(process, JointNDP):
-                yield found.name, process
+            yield ImageModel(
+                name, processes[name], title, about, pictures.size, pictures.channels, _IMAGE_CALLS, example
+            )
 
 
 def _exact(prior: str) -> tuple[Process | None, str]:
-    """The exact process that a prior is, where there is one, and what to call it."""
+    """The exact process of a prior, if it is known, and its title."""
     if prior == "step":
         return Step(), "Exact posterior of steps"
     if prior == "matern32-marginal":
-        mixture: Any = marginalised_gp(nodes=24)[0]
-        return mixture, "Exact GP, length scale integrated out"
+        return marginalised_gp(nodes=24)[0], "Exact GP, length scale integrated out"
     gp = exact_process(prior)
     return gp, "Exact Gaussian process" if gp else ""

@@ -1,4 +1,4 @@
-"""One worker thread for all requests: those of the same kind that wait together are computed together."""
+"""One worker thread computes all requests. Waiting requests that can share a batch are computed in one call."""
 
 import asyncio
 import os
@@ -10,58 +10,65 @@ from dataclasses import dataclass
 from typing import Any
 
 CORES = os.cpu_count() or 1
-MOST_TOGETHER = 8
-MOST_WAITING = 256
-PATIENCE = 30.0  # seconds that a request may wait for its answer
+MAX_BATCH = 8
+MAX_WAITING = 256
+TIMEOUT = 30.0  # seconds that a request may wait for its answer
 
-# Whether anybody still waits for what is being computed.
+# Whether a client still waits for the result.
 Wanted = Callable[[], bool]
-# Tasks of one kind to their answers, in order.
+# Tasks of one batch to their results, in order.
 Compute = Callable[[Sequence[Any], Wanted], Sequence[Any]]
 
 
 class BusyError(Exception):
-    """More is asked than can be answered in time."""
+    """There are more requests than can be answered in time."""
 
 
 class UnwantedError(Exception):
-    """Nobody waits for this any more."""
+    """No client waits for the result any more."""
 
 
 @dataclass(eq=False)
 class _Entry:
     compute: Compute
     task: Any
-    kind: Hashable
+    batch_key: Hashable
     answer: "asyncio.Future[Any]"
     loop: asyncio.AbstractEventLoop
     dropped: bool = False
 
 
 class Engine:
-    """Computes tasks in one thread, with a `crew` of others to help. A task cancelled while it waits is never begun."""
+    """Computes tasks in one worker thread. A task that is cancelled while it waits is never started.
 
-    def __init__(
-        self, *, most_together: int = MOST_TOGETHER, most_waiting: int = MOST_WAITING, patience: float = PATIENCE
-    ) -> None:
-        self._most_together, self._most_waiting, self._patience = most_together, most_waiting, patience
+    `pool` is a thread pool among whose threads a computation may divide its draws.
+    """
+
+    def __init__(self, *, max_batch: int = MAX_BATCH, max_waiting: int = MAX_WAITING, timeout: float = TIMEOUT) -> None:
+        self._max_batch, self._max_waiting, self._timeout = max_batch, max_waiting, timeout
         self._waiting: deque[_Entry] = deque()
         self._changed = threading.Condition()
         self._closed = False
         self._thread: threading.Thread | None = None
-        self.crew = ThreadPoolExecutor(CORES, thread_name_prefix="ndp-crew")
+        self.pool = ThreadPoolExecutor(CORES, thread_name_prefix="ndp-pool")
         self.largest_batch = 0
 
     @property
     def waiting(self) -> int:
+        """How many tasks wait to be started."""
         return len(self._waiting)
 
-    async def run(self, compute: Compute, task: Any, *, kind: Hashable) -> Any:
-        """The answer to `task`. Tasks of equal `kind` must share `compute`, and may be computed in one call of it."""
+    async def run(self, compute: Compute, task: Any, *, batch_key: Hashable = None) -> Any:
+        """The result of `task`.
+
+        Tasks with equal keys must have the same `compute`, and may be computed in one call of it. A task without a key is
+        computed by itself.
+        """
         loop = asyncio.get_running_loop()
-        entry = _Entry(compute, task, kind, loop.create_future(), loop)
+        key = object() if batch_key is None else batch_key
+        entry = _Entry(compute, task, key, loop.create_future(), loop)
         with self._changed:
-            if self._closed or len(self._waiting) >= self._most_waiting:
+            if self._closed or len(self._waiting) >= self._max_waiting:
                 raise BusyError(f"{len(self._waiting)} requests are waiting; try again in a moment")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="ndp-engine", daemon=True)
@@ -69,22 +76,22 @@ class Engine:
             self._waiting.append(entry)
             self._changed.notify()
         try:
-            return await asyncio.wait_for(entry.answer, self._patience)
+            return await asyncio.wait_for(entry.answer, self._timeout)
         except TimeoutError:
             raise BusyError(
-                f"no answer within {self._patience:g} s; ask for fewer draws, points or solver calls"
+                f"no answer within {self._timeout:g} s; ask for fewer draws, points or solver calls"
             ) from None
         finally:
             entry.dropped = True
 
     def close(self) -> None:
-        """Finish what is being computed, and nothing else."""
+        """Finish the current batch, and start no other."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         if self._thread is not None:
-            self._thread.join(timeout=self._patience)
-        self.crew.shutdown(wait=False)
+            self._thread.join(timeout=self._timeout)
+        self.pool.shutdown(wait=False)
 
     def _work(self) -> None:
         while batch := self._next_batch():
@@ -92,7 +99,7 @@ class Engine:
             self._answer(batch)
 
     def _next_batch(self) -> list[_Entry]:
-        """The task that has waited longest, and others of its kind. Empty when the engine closes."""
+        """The task that has waited longest, and others with its key. Empty when the engine closes."""
         with self._changed:
             while True:
                 if self._closed:
@@ -102,7 +109,7 @@ class Engine:
                     break
                 self._waiting.clear()
                 self._changed.wait()
-            batch = [entry for entry in alive if entry.kind == alive[0].kind][: self._most_together]
+            batch = [entry for entry in alive if entry.batch_key == alive[0].batch_key][: self._max_batch]
             chosen = set(map(id, batch))
             self._waiting = deque(entry for entry in alive if id(entry) not in chosen)
         return batch
@@ -118,7 +125,7 @@ class Engine:
         except Exception as error:
             if len(batch) == 1:
                 _settle(batch[0], error=error)
-            else:  # one that cannot be answered must not take the others with it
+            else:  # a task that fails must not fail the others of its batch
                 for entry in batch:
                     self._answer([entry])
             return

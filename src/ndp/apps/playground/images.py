@@ -1,4 +1,4 @@
-"""The endpoints of the tab Images: pictures completed from some of their pixels."""
+"""The endpoints of the tab Images: completions of a picture, given some of its pixels."""
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
@@ -9,14 +9,14 @@ from fastapi import APIRouter, HTTPException, Request
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from ndp.apps.completing import complete
 from ndp.apps.playground.answering import PROBLEMS, answer, numbers
 from ndp.apps.playground.catalogue import Catalogue, ImageModel
-from ndp.apps.playground.engine import CORES, Engine, UnwantedError, Wanted
+from ndp.apps.playground.engine import Engine, UnwantedError, Wanted
 from ndp.apps.playground.schemas import CompletionRequest, Completions, ImageModelInfo
-from ndp.apps.playground.tasks import alone
+from ndp.apps.playground.tasks import single, spread
 from ndp.core.randomness import normal
 from ndp.diffusion.solvers import dpm_solver, watched
+from ndp.priors.image import pixel_grid
 
 
 def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
@@ -24,7 +24,7 @@ def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
 
     @routes.get("/models")
     def models() -> list[ImageModelInfo]:
-        """The models of pictures, and how they like to be shown."""
+        """The models of pictures, and how the page shows them."""
         return [
             ImageModelInfo(
                 name=model.name,
@@ -40,18 +40,17 @@ def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
 
     @routes.post("/complete")
     async def completions(asked: CompletionRequest, request: Request) -> Completions:
-        """Pictures that have the known pixels, or pictures of the prior where none is known.
+        """Pictures that have the known pixels, or pictures of the prior if no pixel is known.
 
-        The same numbers as `ndp.apps.completing.complete(model, picture, known, draws, steps=steps, seed=seed)`.
+        The numbers are those of `ndp.apps.completing.complete(model, picture, known, draws, steps=steps, seed=seed)`.
         """
         model = _find(catalogue, asked.model)
         picture, known = _read(asked.pixels, model)
 
-        def compute(wanted: Wanted) -> Float[np.ndarray, "S H W P"]:
-            return _complete(model, picture, known, asked, engine.crew, wanted)
+        def compute(wanted: Wanted) -> Float[np.ndarray, "S N P"]:
+            return _complete(model, picture, known, asked, engine.pool, wanted)
 
-        drawn = await answer(request, engine.run(alone(compute), asked, kind=object()))
-        return Completions(completions=numbers(drawn.reshape(len(drawn), -1, model.channels)))
+        return Completions(completions=numbers(await answer(request, engine.run(single(compute), asked))))
 
     return routes
 
@@ -64,8 +63,8 @@ def _find(catalogue: Catalogue, name: str) -> ImageModel:
 
 def _read(
     pixels: Sequence[Sequence[float] | None], model: ImageModel
-) -> tuple[Float[np.ndarray, "H W P"], Bool[np.ndarray, "H W"]]:
-    """The picture, 0 where it is not known, and where it is."""
+) -> tuple[Float[Tensor, "N P"], Bool[Tensor, "N"]]:
+    """The pixels row by row, 0 where they are unknown, and which of them are known."""
     size, channels = model.size, model.channels
     if pixels and len(pixels) != size**2:
         raise HTTPException(
@@ -75,30 +74,39 @@ def _read(
     if wrong is not None:
         raise HTTPException(422, f"pixels: a pixel of {model.name} has {channels} values, not {wrong}")
     given = pixels or [None] * size**2
-    picture = np.array([pixel or [0.0] * channels for pixel in given], dtype=float)
-    known = np.array([pixel is not None for pixel in given])
-    return picture.reshape(size, size, channels), known.reshape(size, size)
+    picture = torch.tensor([pixel or [0.0] * channels for pixel in given], dtype=torch.float64)
+    known = torch.tensor([pixel is not None for pixel in given])
+    return picture, known
 
 
 def _complete(
     model: ImageModel,
-    picture: Float[np.ndarray, "H W P"],
-    known: Bool[np.ndarray, "H W"],
+    picture: Float[Tensor, "N P"],
+    known: Bool[Tensor, "N"],
     asked: CompletionRequest,
-    crew: Executor,
+    pool: Executor,
     wanted: Wanted,
-) -> Float[np.ndarray, "S H W P"]:
-    """The draws shared out to the crew. Contexts of other sizes do not meet here: the network for images takes no masks."""
+) -> Float[np.ndarray, "S N P"]:
+    """The completions, divided among the threads of the pool, which share one posterior.
+
+    Requests are not batched: the network for images takes no masks, and so no contexts of different sizes.
+    """
+    if bool(known.all()):
+        raise ValueError("every pixel is known: there is nothing to complete")
+    places = pixel_grid(model.size, model.size)
+    posterior = model.process.condition(places[known][None], picture[known][None])
 
     def check(y: Tensor, level: Tensor) -> None:
         if not wanted():
             raise UnwantedError
 
-    def solve(noise: Float[Tensor, "S 1 M P"]) -> Float[np.ndarray, "S H W P"]:
+    def solve(noise: Float[Tensor, "S 1 M P"]) -> Tensor:
         solver = watched(dpm_solver, check)
-        return complete(model.process, picture, known, len(noise), steps=asked.steps, solver=solver, base_noise=noise)
+        at = places[~known][None]
+        return torch.as_tensor(posterior.sample(at, len(noise), steps=asked.steps, solver=solver, base_noise=noise))
 
     shape = (asked.draws, 1, int((~known).sum()), model.channels)
-    like = torch.zeros((), dtype=torch.float64)
-    noise = normal(shape, torch.Generator().manual_seed(asked.seed), like=like)
-    return np.concatenate(list(crew.map(solve, noise.tensor_split(min(CORES, asked.draws)))))
+    noise = normal(shape, torch.Generator().manual_seed(asked.seed), like=picture)
+    completions = picture.expand(asked.draws, -1, -1).clone()
+    completions[:, ~known] = torch.cat(spread(solve, noise, pool))[:, 0].double().clamp(0, 1)
+    return completions.numpy()

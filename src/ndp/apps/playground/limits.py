@@ -1,15 +1,15 @@
-"""What a request may be: its body of a bounded size, whole within seconds, addressed to this host."""
+"""Limits of a request: the size of its body and the time in which it must arrive; and security headers of every answer."""
 
 import asyncio
 import json
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-MOST_BYTES = 256 * 1024
+MAX_BYTES = 256 * 1024
 BODY_SECONDS = 10.0
 
-# Nothing but the page's own files: no script, style, font or picture from elsewhere, and no frame around it.
-SAFETY_HEADERS = [
+# Only the page's own files: no scripts, styles, fonts or pictures of other hosts, and no frame around the page.
+SECURITY_HEADERS = [
     (
         b"content-security-policy",
         b"default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
@@ -20,18 +20,18 @@ SAFETY_HEADERS = [
 
 
 class BoundedBody:
-    """Reads a body before the application does, and turns away what is too large (413) or too slow (408)."""
+    """Reads the body before the application does; a body that is too large gets a 413, one that is too slow a 408."""
 
-    def __init__(self, app: ASGIApp, *, most_bytes: int = MOST_BYTES, seconds: float = BODY_SECONDS) -> None:
-        self.app, self.most_bytes, self.seconds = app, most_bytes, seconds
+    def __init__(self, app: ASGIApp, *, max_bytes: int = MAX_BYTES, seconds: float = BODY_SECONDS) -> None:
+        self.app, self.max_bytes, self.seconds = app, max_bytes, seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             await self.app(scope, receive, send)
             return
-        too_large = f"the body is larger than {self.most_bytes // 1024} kB"
-        if _content_length(scope) > self.most_bytes:
-            await _turn_away(send, 413, too_large)
+        too_large = f"the body is larger than {self.max_bytes // 1024} kB"
+        if _content_length(scope) > self.max_bytes:
+            await _reject(send, 413, too_large)
             return
         body = bytearray()
         try:
@@ -43,26 +43,26 @@ class BoundedBody:
                         return
                     body += message.get("body", b"")
                     more = message.get("more_body", False)
-                    if len(body) > self.most_bytes:
-                        await _turn_away(send, 413, too_large)
+                    if len(body) > self.max_bytes:
+                        await _reject(send, 413, too_large)
                         return
         except TimeoutError:
-            await _turn_away(send, 408, f"the body did not come within {self.seconds:g} s")
+            await _reject(send, 408, f"the body did not arrive within {self.seconds:g} s")
             return
-        handed_over = False
+        delivered = False
 
-        async def replay() -> Message:
-            nonlocal handed_over
-            if handed_over:
+        async def receive_body() -> Message:
+            nonlocal delivered
+            if delivered:
                 return await receive()
-            handed_over = True
+            delivered = True
             return {"type": "http.request", "body": bytes(body), "more_body": False}
 
-        await self.app(scope, replay, send)
+        await self.app(scope, receive_body, send)
 
 
-class SafetyHeaders:
-    """Adds the headers that keep the page to itself."""
+class SecurityHeaders:
+    """Adds the security headers to every answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -70,7 +70,7 @@ class SafetyHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *SAFETY_HEADERS]
+                message["headers"] = [*message.get("headers", []), *SECURITY_HEADERS]
             await send(message)
 
         await self.app(scope, receive, with_headers if scope["type"] == "http" else send)
@@ -83,8 +83,8 @@ def _content_length(scope: Scope) -> int:
     return 0
 
 
-async def _turn_away(send: Send, status: int, why: str) -> None:
-    """Answer and close: what is left of the body is not read."""
+async def _reject(send: Send, status: int, why: str) -> None:
+    """Answer and close the connection; the rest of the body is not read."""
     body = json.dumps({"detail": why}).encode()
     headers = [
         (b"content-type", b"application/json"),

@@ -1,12 +1,11 @@
 """The endpoints of the tab Optimise: a hidden function, and the search for its minimum one step at a time.
 
-A method is a function from what was asked to a `Step`; a new one is a new entry of `METHODS`.
+A method is a function from a request to a `Step`, and an entry of `METHODS`.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,23 +17,23 @@ from ndp.apps.playground.answering import PROBLEMS, answer, find, numbers
 from ndp.apps.playground.catalogue import Catalogue
 from ndp.apps.playground.engine import Engine, UnwantedError, Wanted
 from ndp.apps.playground.schemas import HiddenFunction, OptimiseRequest, OptimiseStep, Seed
-from ndp.apps.playground.tasks import Drawn, DrawTask, Given, alone, drawing
+from ndp.apps.playground.tasks import Drawn, DrawTask, Observations, drawing, single
 from ndp.core.randomness import normal
 from ndp.diffusion.solvers import dpm_solver, watched
 from ndp.gp.exact import GP
-from ndp.models.registry import regression_gp
+from ndp.gp.named import regression_gp
 from ndp.optimise.joint_search import STEPS, JointSearch
 from ndp.optimise.thompson import Rule, Thompson
 
 LOW, HIGH = -2.0, 2.0
-RULE = Rule(spread=160, local=48)  # few enough candidates that people can follow the functions
-RANDOM_POINTS = 2  # before a model has anything to learn from
-PLACES = 200  # draws of x* that make a histogram
+RULE = Rule(spread=160, local=48)  # few enough candidates to show the functions through them
+RANDOM_POINTS = 2  # evaluations before the model is asked
+PLACES = 200  # draws of x* in the histogram
 
 
 @dataclass(frozen=True)
 class Hidden:
-    """A function on a fine grid, and between its points a straight line."""
+    """A function on a fine grid, with straight lines between its points."""
 
     x: Float[np.ndarray, "N"]
     y: Float[np.ndarray, "N"]
@@ -45,7 +44,7 @@ class Hidden:
 
 @lru_cache(maxsize=256)
 def hidden_function(seed: int) -> Hidden:
-    """A draw of a Matern-5/2 process, without noise; the same for every model, so that models can be compared."""
+    """A draw of a Matern-5/2 process without noise. It is the same for every model, so that models can be compared."""
     x = np.linspace(LOW, HIGH, 401)
     gp = GP(regression_gp("matern52").kernel, jitter=1e-6)
     return Hidden(x, np.asarray(gp.sample(x, generator=torch.Generator().manual_seed(seed))))
@@ -53,7 +52,7 @@ def hidden_function(seed: int) -> Hidden:
 
 @dataclass(frozen=True)
 class Step:
-    """Where to look next, and what says so: functions drawn, or a value asked for and the places drawn for it."""
+    """The next point, and its reason: functions drawn at `at`, or the value y* with inputs drawn for it."""
 
     chosen: float
     at: Float[np.ndarray, "M"] = field(default_factory=lambda: np.zeros(0))
@@ -66,7 +65,7 @@ Method = Callable[[OptimiseRequest, Catalogue, Hidden, Engine], Awaitable[Step]]
 
 
 async def thompson(asked: OptimiseRequest, catalogue: Catalogue, hidden: Hidden, engine: Engine) -> Step:
-    """Draw functions and go where the first is lowest: what `ndp.optimise.thompson.Thompson` asks for, draws and all."""
+    """Draw functions and choose the minimum of the first one, as `ndp.optimise.thompson.Thompson` does."""
     model = find(catalogue, asked.model)
     optimiser = Thompson(
         [[LOW, HIGH]],
@@ -84,24 +83,23 @@ async def thompson(asked: OptimiseRequest, catalogue: Catalogue, hidden: Hidden,
     inquiry = optimiser.inquiry()
     candidates = inquiry.candidates[:, 0].numpy()
     noise = normal((asked.draws, len(candidates)), inquiry.generator, like=inquiry.y)
-    given = Given(inquiry.x[:, 0].numpy(), inquiry.y.numpy(), np.zeros(len(inquiry.y)))
-    kind = ("draws", model.name, asked.steps, asked.draws, len(candidates))
-    task = DrawTask(given, candidates, noise)
-    drawn: Drawn = await engine.run(drawing(model.process, asked.steps, engine.crew), task, kind=kind)
-    _, y = optimiser.history.known()
+    known = Observations(inquiry.x[:, 0].numpy(), inquiry.y.numpy(), np.zeros(len(inquiry.y)))
+    key = ("draws", model.name, asked.steps, asked.draws, len(candidates))
+    compute = drawing(model.process, asked.steps, engine.pool)
+    drawn: Drawn = await engine.run(compute, DrawTask(known, candidates, noise), batch_key=key)
     order = np.argsort(inquiry.points[:, 0], kind="stable")
-    unit = y.std() if y.std() > 0 else 1.0  # models see standardised values, people their own
+    functions = inquiry.units.from_model_y(torch.from_numpy(drawn.draws)[..., None])[..., 0].numpy()
     return Step(
         at=inquiry.points[order, 0],
-        draws=y.mean() + unit * drawn.draws[:, order],
+        draws=functions[:, order],
         chosen=float(inquiry.points[drawn.draws[0].argmin(), 0]),
     )
 
 
 async def joint(asked: OptimiseRequest, catalogue: Catalogue, hidden: Hidden, engine: Engine) -> Step:
-    """Ask where a value below the best would be, and go there: what `ndp.optimise.joint_search.JointSearch` asks for.
+    """Draw the input of a value below the best so far, as `ndp.optimise.joint_search.JointSearch` does.
 
-    More draws of the same law show where else it might have gone.
+    Further draws of the same distribution show where else the search might have looked.
     """
     if asked.model not in catalogue.joint:
         raise HTTPException(422, f"there is no such joint model; they are: {', '.join(catalogue.joint)}")
@@ -112,24 +110,28 @@ async def joint(asked: OptimiseRequest, catalogue: Catalogue, hidden: Hidden, en
             if not wanted():
                 raise UnwantedError
 
-        options: dict[str, Any] = {"steps": STEPS, "solver": watched(dpm_solver, check)}
-        search = JointSearch([[LOW, HIGH]], model, initial=RANDOM_POINTS, seed=asked.seed, sample_options=options)
+        search = JointSearch([[LOW, HIGH]], model, initial=RANDOM_POINTS, seed=asked.seed)
         for x in asked.evaluated:
             search.tell([x], hidden(x))
-        ((chosen,),) = search.ask()
         if search.starting:
+            ((chosen,),) = search.ask()
             return Step(float(chosen))
         question = search.question()
-        law = model.condition(question.x, question.y)
-        generator = torch.Generator().manual_seed(asked.seed)
-        drawn = law.sample_inputs(question.y_star, PLACES, generator=generator, **options)
+        posterior = model.condition(question.x, question.y)
+
+        def places(count: int, generator: torch.Generator) -> Float[np.ndarray, "K"]:
+            drawn = posterior.sample_inputs(
+                question.y_star, count, generator=generator, steps=STEPS, solver=watched(dpm_solver, check)
+            )
+            return search.to_bounds(torch.as_tensor(drawn))[:, 0]
+
         return Step(
-            float(chosen),
+            float(places(1, question.generator)[0]),
             target=search.to_value(question.y_star),
-            places=search.to_bounds(torch.as_tensor(drawn))[:, 0],
+            places=places(PLACES, torch.Generator().manual_seed(asked.seed)),
         )
 
-    return await engine.run(alone(compute), asked, kind=object())
+    return await engine.run(single(compute), asked)
 
 
 METHODS: dict[str, Method] = {"thompson": thompson, "joint": joint}
@@ -140,12 +142,12 @@ def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
 
     @routes.get("/methods")
     def methods() -> list[str]:
-        """Ways to choose the next point."""
+        """The methods that choose the next point."""
         return list(METHODS)
 
     @routes.get("/function/{number}")
     def function(number: Seed) -> HiddenFunction:
-        """The hidden function itself, for those who want to look."""
+        """The hidden function itself, for the page to show on request."""
         hidden = hidden_function(number)
         best = int(hidden.y.argmin())
         return HiddenFunction(
@@ -154,9 +156,9 @@ def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
 
     @routes.post("/step")
     async def step(asked: OptimiseRequest, request: Request) -> OptimiseStep:
-        """Where to look next, the functions or places that say so, and the value found there.
+        """The next point, the draws that it was chosen by, and the value there.
 
-        The method `thompson` takes a model of functions, and `joint` the model of that name.
+        The method `thompson` takes a model of functions, the method `joint` a joint model.
         """
         if asked.method not in METHODS:
             raise HTTPException(422, f"there is no such method; the methods are: {', '.join(METHODS)}")

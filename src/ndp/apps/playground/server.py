@@ -1,4 +1,4 @@
-"""How the server listens: on loopback unless told otherwise, and not for ever to those who never finish a sentence."""
+"""The HTTP server of the playground: the address it listens at, the names it answers to, and deadlines for slow clients."""
 
 import asyncio
 import ipaddress
@@ -15,11 +15,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ndp.apps.playground.app import create_app
 
 HEADER_SECONDS = 10.0
-MOST_CONNECTIONS = 512
+MAX_CONNECTIONS = 512
 
 
-class PunctualProtocol(H11Protocol):
-    """uvicorn's HTTP/1.1, with a deadline for the headers of every request: a connection that misses it is closed."""
+class DeadlineProtocol(H11Protocol):
+    """uvicorn's HTTP/1.1 with a deadline for the headers of every request. A connection that misses it is closed."""
 
     header_seconds = HEADER_SECONDS
     _deadline: asyncio.TimerHandle | None = None
@@ -56,7 +56,7 @@ def make_server(
     *, host: str = "127.0.0.1", port: int = 8000, header_seconds: float = HEADER_SECONDS, **options: Any
 ) -> uvicorn.Server:
     """A server that is ready to run; `options` are those of `create_app`."""
-    protocol = type("Punctual", (PunctualProtocol,), {"header_seconds": header_seconds})
+    protocol = type("Deadline", (DeadlineProtocol,), {"header_seconds": header_seconds})
     app = create_app(hosts=allowed_hosts(host), **options)
     return uvicorn.Server(
         uvicorn.Config(
@@ -69,15 +69,17 @@ def make_server(
             log_level="warning",
             timeout_keep_alive=15,
             timeout_graceful_shutdown=3,
-            limit_concurrency=MOST_CONNECTIONS,
+            limit_concurrency=MAX_CONNECTIONS,
             server_header=False,
         )
     )
 
 
 def allowed_hosts(host: str) -> list[str]:
-    """The names under which a server at `host` may be called. On loopback only its own: another site must not be able to
-    reach it by letting its name point here."""
+    """The host names that a server at `host` answers to.
+
+    On loopback these are its own names only: no other site can reach the server by pointing its name at this machine.
+    """
     try:
         loopback = ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -86,7 +88,7 @@ def allowed_hosts(host: str) -> list[str]:
 
 
 def check_free(host: str, port: int) -> None:
-    """A port that is taken is told before the models are loaded."""
+    """Raise an `OSError` if the port is in use, before the models are loaded."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -97,13 +99,14 @@ def check_free(host: str, port: int) -> None:
 
 
 def address(host: str, port: int) -> str:
+    """The address of the page."""
     shown = "127.0.0.1" if host == "0.0.0.0" else f"[{host}]" if ":" in host else host
     return f"http://{shown}:{port}/"
 
 
 def run(server: uvicorn.Server, *, host: str, port: int, open_page: bool) -> None:
     """Serve until interrupted."""
-    torch.set_num_threads(1)  # the engine's crew shares out draws instead
+    torch.set_num_threads(1)  # the engine's thread pool divides the draws instead
     if open_page:
         opener = threading.Timer(0.5, webbrowser.open, [address(host, port)])
         opener.daemon = True

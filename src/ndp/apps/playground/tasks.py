@@ -1,4 +1,4 @@
-"""What the engine computes: tasks of the same kind in one call of a network, with the numbers that one alone would get."""
+"""The computations behind the endpoints. Requests that wait together are one batch, with the numbers each would get alone."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -15,12 +15,13 @@ from ndp.apps.playground.engine import CORES, Compute, UnwantedError, Wanted
 from ndp.core.randomness import normal
 from ndp.diffusion.levels import ratio
 from ndp.diffusion.solvers import Solver, dpm_solver, watched
-from ndp.processes.ndp import NDP, NDPPosterior
+from ndp.processes.ndp import NDP
+from ndp.processes.posterior import NDPPosterior
 
 
 @dataclass(frozen=True)
-class Given:
-    """Observations of one function of one input."""
+class Observations:
+    """Observations `y` of one function of one input, with noise of standard deviation `noise`."""
 
     x: Float[np.ndarray, "C"]
     y: Float[np.ndarray, "C"]
@@ -29,9 +30,9 @@ class Given:
 
 @dataclass(frozen=True)
 class DrawTask:
-    """Functions at `at` from `noise`; `record` keeps the states on the way."""
+    """Functions at `at`, drawn from `noise`; `record` keeps the states of the solver."""
 
-    given: Given
+    observations: Observations
     at: Float[np.ndarray, "M"]
     noise: Float[Tensor, "S M"]
     record: bool = False
@@ -39,28 +40,30 @@ class DrawTask:
 
 @dataclass(frozen=True)
 class Drawn:
+    """Draws, and the solver's states on the way, each with its noise level sigma / alpha."""
+
     draws: Float[np.ndarray, "S M"]
     states: list[tuple[float, Float[np.ndarray, "S M"]]]
 
 
 def noise_of_seed(draws: int, points: int, seed: int) -> Float[Tensor, "S M"]:
-    """The noise that `posterior.sample(x, draws, generator=torch.Generator().manual_seed(seed))` takes."""
+    """The noise of `posterior.sample(x, draws, generator=torch.Generator().manual_seed(seed))`."""
     like = torch.zeros((), dtype=torch.float64)
     return normal((draws, points), torch.Generator().manual_seed(seed), like=like)
 
 
-def drawing(model: NDP, steps: int, crew: Executor | None = None) -> Compute:
-    """Draws for several tasks at once, which must have as many draws and points as each other.
+def drawing(model: NDP, steps: int, pool: Executor | None = None) -> Compute:
+    """Computes a batch of `DrawTask`s, which must have equal numbers of draws and of points.
 
-    With a `crew` the draws are shared out to its threads: a draw is a matter of its own noise alone. On a few cores that is
-    quicker, and far steadier, than threads that share out each of the many small products of a network.
+    With a `pool`, its threads share the posterior and divide the draws, because a draw depends on its own noise alone. On a few
+    cores that is quicker, and far steadier, than threads within each of a network's many small matrix products.
     """
-    return partial(_draw, model, steps, crew)
+    return partial(_draw, model, steps, pool)
 
 
-def _draw(model: NDP, steps: int, crew: Executor | None, tasks: Sequence[DrawTask], wanted: Wanted) -> list[Drawn]:
+def _draw(model: NDP, steps: int, pool: Executor | None, tasks: Sequence[DrawTask], wanted: Wanted) -> list[Drawn]:
     recording = any(task.record for task in tasks)
-    posterior = condition_together(model, [task.given for task in tasks])
+    posterior = condition_batch(model, [task.observations for task in tasks])
     at = torch.as_tensor(np.stack([task.at for task in tasks]))[..., None]
     noise = torch.stack([task.noise for task in tasks], dim=1)[..., None]
 
@@ -77,8 +80,7 @@ def _draw(model: NDP, steps: int, crew: Executor | None, tasks: Sequence[DrawTas
         draws = posterior.sample(at, len(noise), steps=steps, solver=solver, base_noise=noise)
         return torch.as_tensor(draws), states
 
-    pieces = noise.tensor_split(min(CORES, len(noise))) if crew else (noise,)
-    solved = list(crew.map(solve, pieces)) if crew else [solve(noise)]
+    solved = spread(solve, noise, pool)
     draws = torch.cat([draws for draws, _ in solved]).numpy()
     states = [
         (moment[0][0], torch.cat([values for _, values in moment]).numpy())
@@ -90,20 +92,25 @@ def _draw(model: NDP, steps: int, crew: Executor | None, tasks: Sequence[DrawTas
     ]
 
 
-def condition_together(model: NDP, contexts: Sequence[Given]) -> NDPPosterior:
-    """One posterior for contexts of any sizes, the short ones filled up with points that are masked."""
-    most = max(len(given.x) for given in contexts)
+def spread(solve: Callable[[Tensor], Any], noise: Float[Tensor, "S *A"], pool: Executor | None) -> list[Any]:
+    """The results of `solve` for pieces of the noise, in order: one piece for each core, or one without a pool."""
+    return list(pool.map(solve, noise.tensor_split(min(CORES, len(noise))))) if pool else [solve(noise)]
+
+
+def condition_batch(model: NDP, contexts: Sequence[Observations]) -> NDPPosterior:
+    """One posterior for contexts of any sizes; short ones are filled up with masked points."""
+    most = max(len(one.x) for one in contexts)
     x, y, noise = (torch.zeros(len(contexts), most, dtype=torch.float64) for _ in range(3))
     mask = torch.zeros(len(contexts), most, dtype=torch.bool)
-    for row, given in enumerate(contexts):
-        size = len(given.x)
-        x[row, :size], y[row, :size] = torch.as_tensor(given.x), torch.as_tensor(given.y)
-        noise[row, :size], mask[row, :size] = torch.as_tensor(given.noise), True
+    for row, one in enumerate(contexts):
+        size = len(one.x)
+        x[row, :size], y[row, :size] = torch.as_tensor(one.x), torch.as_tensor(one.y)
+        noise[row, :size], mask[row, :size] = torch.as_tensor(one.noise), True
     return model.condition(x[..., None], y, noise=noise, mask=mask)
 
 
-def alone(compute: Callable[[Wanted], Any]) -> Compute:
-    """A task that is computed by itself."""
+def single(compute: Callable[[Wanted], Any]) -> Compute:
+    """Computes a task that has no batch."""
 
     def run(tasks: Sequence[Any], wanted: Wanted) -> list[Any]:
         return [compute(wanted) for _ in tasks]

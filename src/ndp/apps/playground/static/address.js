@@ -1,4 +1,4 @@
-// The state of the page in its address, so that a link is all there is to share.
+// The state of the page in its address, so that a link restores it.
 
 const KEYS = { draws: [1, 64], calls: [2, 30], seed: [0, 2 ** 32 - 1] };
 

@@ -1,4 +1,4 @@
-// Requests to the server that the page came from.
+// Requests to the server of the page.
 
 export async function get(path) {
   return read(await fetch(path));
@@ -15,8 +15,8 @@ async function read(response) {
   return body;
 }
 
-// One request at a time; of what is asked meanwhile only the newest is sent. So answers come in order, none is older than
-// what is on the screen, and dragging is as live as the server is quick.
+// Sends one request at a time, and then only the newest of those that were made meanwhile. Answers therefore come in order, and
+// the chart follows a drag as quickly as the server answers.
 export class Latest {
   constructor(send, receive, fail) {
     Object.assign(this, { send, receive, fail, next: null, busy: false });

@@ -1,4 +1,4 @@
-// One of several to choose from: a radio button with a title and, below it, what it is.
+// A radio button with a title and a description.
 
 export function choice(group, value, { title, about = "" }, chosen) {
   const label = document.createElement("label");

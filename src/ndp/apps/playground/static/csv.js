@@ -20,7 +20,7 @@ export function readObservations(text, { low, high, most }) {
     };
     const point = { x: read("x"), y: read("y"), noise: 0 };
     if (places.noise >= 0 && (cells[places.noise] ?? "") !== "") point.noise = read("noise");
-    if (point.x < low || point.x > high) throw new Error(`Row ${number}: x = ${point.x} is outside ${low} to ${high}, what this model knows.`);
+    if (point.x < low || point.x > high) throw new Error(`Row ${number}: x = ${point.x} is outside ${low} to ${high}, the range of this model.`);
     if (Math.abs(point.y) > 1000) throw new Error(`Row ${number}: y = ${point.y} is too large.`);
     if (point.noise < 0 || point.noise > 100) throw new Error(`Row ${number}: noise must be from 0 to 100.`);
     return point;

@@ -1,9 +1,9 @@
-// The film of the solver: from pure noise, level by level, to functions.
+// An animation of the solver: from noise, level by level, to functions.
 
 const SECONDS = 3.2;
 
 export class Denoising {
-  // `show(draws, ratio)` draws a moment; `end()` is called when it is over or stopped.
+  // `show(draws, ratio)` draws a frame; `end()` is called at the end.
   constructor(show, end) {
     Object.assign(this, { show, end, frame: 0, playing: false });
   }

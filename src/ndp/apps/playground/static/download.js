@@ -1,4 +1,4 @@
-// What leaves the page: files, pictures, text.
+// Downloads and the clipboard: files, pictures and text.
 
 export function download(name, content, type) {
   const url = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));

@@ -17,7 +17,7 @@ export const title = "Functions";
 export const available = ({ models }) => models.length > 0;
 
 const SIZE = 120; // points of a drawn function
-const MORE = 3; // further batches that make fan and mean smoother, once the page is at rest
+const MORE = 3; // further batches for a smoother fan and mean, once the page is at rest
 const MORE_DRAWS = 32;
 const REST = 450; // ms
 const DENSITIES = 64; // values at which the density of a slice is computed
@@ -26,7 +26,7 @@ const MOST_POINTS = 100;
 const TEMPLATE = `
 <div class="stage card">
   <h2>Click points, see functions appear</h2>
-  <p class="lead">Click to add a point, drag to move it, double-click to remove it. Every line is a function that fits them.</p>
+  <p class="lead">Click to add a point, drag to move it, double-click to remove it. Every line is a function drawn from the posterior.</p>
   <div class="frame">
   <svg class="chart" id="posterior" role="group" aria-label="Functions through the points. Tab reaches the points; Enter adds one at the slice." tabindex="0"></svg>
   <div class="slider"><input type="range" id="slice" step="any" aria-label="Slice: show the density of the value at this x" /></div>
@@ -50,7 +50,7 @@ const TEMPLATE = `
   </div>
 </div>
 <div class="panel card">
-  <fieldset><legend>Functions are</legend><div class="models"></div></fieldset>
+  <fieldset><legend>Model</legend><div class="models"></div></fieldset>
   <div>
     <h3>Drawing</h3>
     <label class="row"><span>Draws</span><input type="range" id="draws" min="1" max="64" /><output></output></label>
@@ -71,7 +71,7 @@ const TEMPLATE = `
     <label class="row"><span>Its noise</span><input type="range" id="noise" min="0" max="1" step="0.02" /><output></output></label>
     <div class="buttons"><button type="button" id="remove">Remove it</button><button type="button" id="clear">Clear all</button></div>
   </div>
-  <p class="hint">Paste or drop a table with columns x, y and, if you know it, noise.</p>
+  <p class="hint">Paste or drop a table with the columns x and y, and noise if it is known.</p>
 </div>`;
 
 export function create(root, page) {
@@ -105,7 +105,7 @@ export function create(root, page) {
     },
   );
 
-  // What the newest points say.
+  // The answer for the newest points.
   const live = new Latest(
     async (asked) => {
       const begun = performance.now();
@@ -136,7 +136,7 @@ export function create(root, page) {
     resting = setTimeout(refine, REST);
   }
 
-  // Something changed: ask again, and stop what was under way for the old points.
+  // After a change: send a new request, and stop the ones for the old points.
   function update() {
     clearTimeout(resting);
     refining?.abort();
@@ -147,7 +147,7 @@ export function create(root, page) {
     live.ask(question());
   }
 
-  // At rest there is time for more draws, and for the exact density of the slice.
+  // At rest: more draws, and the exact density at the slice.
   async function refine() {
     refining = new AbortController();
     const { signal } = refining;
@@ -173,7 +173,7 @@ export function create(root, page) {
     const [low, high] = [Math.max(bottom, Math.min(...drawn) - 0.25 * reach), Math.min(top, Math.max(...drawn) + 0.25 * reach)];
     if (!(low < high)) return;
     const values = grid(low, high, DENSITIES);
-    // Functions with next to no noise have peaks that no curve could show: see them with a little.
+    // The density of functions with almost no noise is too peaked to show: add a little noise.
     const sharp = model().noise_floor < 0.01;
     const noise = sharp ? 0.03 * (top - bottom) : 0;
     const asked = { model: state.model, context: context(), at: [view.at[view.column]], values: values.map((y) => [y]), noise, steps: sharp ? 16 : 10 };
@@ -197,7 +197,7 @@ export function create(root, page) {
   // Points
 
   function add(x, y, noise = 0) {
-    if (state.points.length >= MOST_POINTS) return page.say(`${MOST_POINTS} points are the most that fit`, true);
+    if (state.points.length >= MOST_POINTS) return page.say(`The page takes at most ${MOST_POINTS} points`, true);
     const point = { x, y, noise };
     state.points.push(point);
     selected = point;
@@ -365,7 +365,7 @@ export function create(root, page) {
     python: async () => {
       const exact = state.show.includes("exact");
       await copyText(pythonFor({ ...state, model: model(), at: at(), more: MORE, moreDraws: MORE_DRAWS, exact }));
-      page.say("Copied: Python that gives the numbers on the screen");
+      page.say("Copied: the Python program that computes the numbers on the screen");
     },
     link: async () => {
       writeAddress({ ...state, tab: name });
@@ -424,7 +424,7 @@ export function create(root, page) {
     readTable(file ? await file.slice(0, 1e6).text() : event.dataTransfer.getData("text"));
   });
 
-  // What the address says, or an example.
+  // The state in the address, or an example.
   function fromAddress() {
     const address = readAddress();
     const given = address.tab === null || address.tab === name ? address : {}; // of another tab, nothing
@@ -450,6 +450,6 @@ export function create(root, page) {
   };
 }
 
-// Whether an address that was typed or gone back to says something else than the page shows.
+// A key of the state, to compare the address with the page.
 const writeKey = ({ model, points, draws, calls, seed }) =>
   JSON.stringify([model, (points ?? []).map(({ x, y, noise }) => [x, y, noise].map((v) => v.toFixed(3))), draws, calls, seed]);

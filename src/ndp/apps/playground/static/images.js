@@ -1,4 +1,4 @@
-// The tab Images: show some pixels of a picture, see what the rest could be.
+// The tab Images: complete a picture, given some of its pixels.
 
 import { readAddress } from "./address.js";
 import { post } from "./api.js";
@@ -13,14 +13,14 @@ export const title = "Images";
 export const available = ({ images }) => images.length > 0;
 
 const DRAWS = 6;
-const TOGETHER = 2; // draws a request: the first ones are seen while the others are computed
-const PICTURE_CALLS = 12; // solver calls for a picture of the model's own
+const PER_REQUEST = 2; // draws a request: the first ones are shown while the others are computed
+const PICTURE_CALLS = 12; // solver calls for a draw of the prior
 const PAUSE = 300; // ms after the last change
 
 const TEMPLATE = `
 <div class="stage card">
   <h2>Show some pixels, see what the rest could be</h2>
-  <p class="lead">Paint what is known. Every completion is a picture, drawn anew, that has those pixels.</p>
+  <p class="lead">Paint the known pixels. Every completion is a draw of the posterior, a picture with these pixels.</p>
   <div class="workbench">
     <div class="easel">
       <h3>What is known <span id="share"></span></h3>
@@ -60,7 +60,7 @@ const TEMPLATE = `
   </div>
 </div>
 <div class="panel card">
-  <fieldset><legend>Pictures are</legend><div class="models"></div></fieldset>
+  <fieldset><legend>Model</legend><div class="models"></div></fieldset>
   <div>
     <h3>Drawing</h3>
     <label class="row"><span>Solver calls</span><input type="range" id="picture-calls" min="2" max="30" /><output></output></label>
@@ -100,7 +100,7 @@ export function create(root, page) {
     return canvas;
   });
 
-  // Something changed: what was under way for the old pixels stops, and after a moment the new ones are asked about.
+  // After a change: stop the requests for the old pixels, and send new ones after a pause.
   function update() {
     showPicture();
     save();
@@ -125,9 +125,9 @@ export function create(root, page) {
     const begun = performance.now();
     try {
       while (completions.length < DRAWS) {
-        tell(`Drawing completions ${completions.length + 1} and ${completions.length + TOGETHER} of ${DRAWS} …`);
-        const seed = (state.seed + completions.length / TOGETHER) % 2 ** 32;
-        const asked = { model: state.model, pixels, draws: TOGETHER, steps: state.calls, seed };
+        tell(`Drawing completions ${completions.length + 1} and ${completions.length + PER_REQUEST} of ${DRAWS} …`);
+        const seed = (state.seed + completions.length / PER_REQUEST) % 2 ** 32;
+        const asked = { model: state.model, pixels, draws: PER_REQUEST, steps: state.calls, seed };
         const answer = await post("api/images/complete", asked, asking.signal);
         for (const picture of answer.completions) {
           const tile = tiles[completions.length];
@@ -166,8 +166,8 @@ export function create(root, page) {
     const { size, channels } = model();
     editor.set(values, known, size, channels);
     find("#share").textContent = `${((100 * known.reduce((sum, one) => sum + one, 0)) / known.length).toFixed(0)} %`;
-    const origins = { ink: "The picture is yours.", file: "The picture is yours, and stays on this machine: a link does not hold it." };
-    const drawn = "The picture was drawn by the model itself, with nothing known.";
+    const origins = { ink: "The picture is yours.", file: "The picture is yours and stays on this machine; a link does not contain it." };
+    const drawn = "The picture is a draw of the model, without known pixels.";
     find("#origin").textContent = `${origins[from] ?? drawn} Drop one of your own here${channels === 1 ? ", or draw a digit on a blank page" : ""}.`;
   }
 
@@ -181,7 +181,7 @@ export function create(root, page) {
     find("#brush").disabled = tool() === "draw"; // a pen has one width
   }
 
-  // A picture that the model draws by itself, with nothing known.
+  // A draw of the model, without known pixels.
   async function drawPicture(seed) {
     const { size, channels } = model();
     const empty = { values: new Float32Array(channels * size * size), known: preset("upper", size) };
@@ -245,7 +245,7 @@ export function create(root, page) {
       const values = await readFile(file, size, channels);
       if (asked === state.model) setPicture(values, "file");
     } catch {
-      tell("This file is no picture that a browser can read", true);
+      tell("The browser cannot read this file as a picture", true);
     }
   }
 
@@ -284,8 +284,8 @@ export function create(root, page) {
       if (known.every(Boolean)) return tell("Every pixel is shown: there is nothing to complete");
       const own = pending === undefined && (from === "ink" || (from === "file" && model().channels === 1));
       const picture = own ? { ink: writeInk(values) } : from === "file" ? {} : { seed: pending ?? from, calls: PICTURE_CALLS };
-      await copyText(pythonForPicture({ model: model(), picture, known: writeBits(known), draws: DRAWS, together: TOGETHER, calls: state.calls, seed: state.seed }));
-      tell("Copied: the Python that gives these completions");
+      await copyText(pythonForPicture({ model: model(), picture, known: writeBits(known), draws: DRAWS, perRequest: PER_REQUEST, calls: state.calls, seed: state.seed }));
+      tell("Copied: the Python program that draws these completions");
     },
     "picture-png": async () => {
       if (!easel()) return;
@@ -296,7 +296,7 @@ export function create(root, page) {
       if (!easel()) return;
       history.replaceState(null, "", address());
       await copyText(location.href);
-      tell(address().includes("&ink=") || address().includes("&picture=") ? "Copied: a link to what is on the screen" : "Copied: a link without your picture, which stays here");
+      tell(address().includes("&ink=") || address().includes("&picture=") ? "Copied: a link to what is on the screen" : "Copied: a link without your picture, which stays on this machine");
     },
   };
   for (const [id, act] of Object.entries(buttons)) find(`#${id}`).addEventListener("click", act);
@@ -318,7 +318,7 @@ export function create(root, page) {
     if (file) readPicture(file);
   });
 
-  // What the address says, or an example.
+  // The state in the address, or an example.
   function fromAddress() {
     const given = new URLSearchParams(location.hash.replace(/^#/, ""));
     const { tab, model: asked, calls, seed } = readAddress();

@@ -1,4 +1,4 @@
-// The page: its tabs, its theme, and what it says.
+// The page: its tabs, its theme and its status line.
 
 import { get } from "./api.js";
 import { readAddress } from "./address.js";

@@ -1,4 +1,4 @@
-// The tab Optimise: look for the lowest point of a hidden function, one drawn function at a time.
+// The tab Optimise: search the minimum of a hidden function, one evaluation at a time.
 
 import { get, post } from "./api.js";
 import { Chart, element, lines, shown, ticks } from "./chart.js";
@@ -10,22 +10,22 @@ export const title = "Optimise";
 export const available = ({ models }) => models.some((model) => model.optimises);
 
 const MOST = 60;
-const PAUSE = 420; // ms between seeing where to look and what is there
+const PAUSE = 420; // ms between showing the next point and its value
 const BINS = 60;
 const BARS = 0.3; // of the chart's height, for the most likely places
 
-// Ways to take a step, as the server names them; `how` says why it went there.
+// The methods, by their names on the server; `how` is the reason for the next point.
 const METHODS = {
   thompson: {
-    title: "Draws a function",
-    about: "and goes where it is lowest (Thompson sampling)",
-    lead: "Each step draws functions through what is known, and looks next where one of them is lowest (Thompson sampling).",
+    title: "Thompson sampling",
+    about: "Draws a function, and evaluates where it is lowest",
+    lead: "Each step draws functions of the posterior, and evaluates where one of them is lowest (Thompson sampling).",
     how: "where the drawn function is lowest",
   },
   joint: {
-    title: "Asks where the minimum is",
-    about: "The model draws the place of a value below the best",
-    lead: "Each step picks a value y* below the best so far, and a joint model draws places x* that would have it.",
+    title: "Joint model",
+    about: "Draws the place of a value below the best so far",
+    lead: "Each step draws a value y* below the best so far, and evaluates at a place x* that a joint model draws for it.",
     how: "a place drawn for y*",
   },
 };
@@ -36,17 +36,17 @@ const TEMPLATE = `
   <p class="lead"></p>
   <svg class="chart" id="search" role="img" aria-label="The search: drawn functions or places, evaluated points, and the hidden function"></svg>
   <ul class="legend">
-    <li class="is-draws" data-method="thompson"><span></span>draws; the thick one decides</li>
+    <li class="is-draws" data-method="thompson"><span></span>draws; the thick one chooses the next point</li>
     <li class="is-exact" data-method="thompson"><span></span>where it is lowest</li>
     <li class="band" data-method="joint"><span></span>places x* drawn for y*</li>
-    <li class="is-exact" data-method="joint"><span></span>y*, and the place that is looked at</li>
+    <li class="is-exact" data-method="joint"><span></span>y*, and the next point</li>
     <li class="is-best"><span></span>best so far</li>
     <li class="is-truth"><span></span>hidden function</li>
   </ul>
 </div>
 <div class="panel card">
-  <fieldset id="methods"><legend>Each step</legend><div class="models"></div></fieldset>
-  <fieldset data-method="thompson"><legend>The searcher believes in</legend><div class="models" id="searchers"></div></fieldset>
+  <fieldset id="methods"><legend>Method</legend><div class="models"></div></fieldset>
+  <fieldset data-method="thompson"><legend>Model</legend><div class="models" id="searchers"></div></fieldset>
   <div class="buttons">
     <button type="button" id="step" class="primary">Take a step</button>
     <button type="button" id="run">Ten steps</button>
@@ -74,7 +74,7 @@ export function create(root, page) {
   let evaluated = []; // { x, y }
   let step = null; // the last one, drawn
   let regret = [];
-  let running = 0; // a number that changes when what runs should stop
+  let running = 0; // changes when a run must stop
 
   const search = new Chart(find("#search"), {
     leftLabel: "f(x)",
@@ -114,7 +114,7 @@ export function create(root, page) {
     });
   }
 
-  // The histogram of places along the bottom, and the value that they were drawn for, at the edge if it is beyond.
+  // The histogram of places along the bottom, and the value y* that they were drawn for, at the edge if it lies outside.
   function drawPlaces() {
     const { layers, left, right, bottom, top } = search;
     const shares = histogram(step.places, ...search.xs, BINS);
@@ -179,7 +179,7 @@ export function create(root, page) {
     regret = answer.regret;
     drawSearch();
     showNumbers();
-    const how = answer.draws.length || answer.places.length ? METHODS[state.method].how : "at random, for nothing is known yet";
+    const how = answer.draws.length || answer.places.length ? METHODS[state.method].how : "at random, because too little is known";
     page.say(`Evaluation ${evaluated.length}: x = ${shown(answer.chosen, 3)}, ${how}: value ${shown(answer.value, 3)}, regret ${shown(regret.at(-1), 4)}`);
     return true;
   }
@@ -202,7 +202,7 @@ export function create(root, page) {
     const reach = Math.max(...hidden.y) - Math.min(...hidden.y);
     search.setDomain([hidden.x[0], hidden.x.at(-1)], [Math.min(...hidden.y) - 0.5 * reach, Math.max(...hidden.y) + 0.25 * reach]);
     showNumbers();
-    page.say("Nothing is known yet: the first two points are random");
+    page.say("The first two points are random");
   }
 
   function radio(key, group, value, words) {

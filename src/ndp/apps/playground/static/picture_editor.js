@@ -1,11 +1,11 @@
-// A picture whose pixels are shown, hidden or drawn with a brush: mouse, finger, or arrow keys and Space.
+// A picture whose pixels are shown, hidden or drawn with a brush: by mouse, finger, or arrow keys and Space.
 
 import { paint, rounded } from "./pixels.js";
 
-const GHOST = 0.2; // how much one sees of what is hidden
-const FULL = 1; // px from the middle of a pen's stroke that are all white
-const FADED = 1.8; // px at which its ink ends
-const CERTAIN = 1.25; // px that are known: not its edge, or the model would take the end of a stroke for the end of a line
+const GHOST = 0.2; // opacity of hidden pixels
+const FULL = 1; // px from the middle of a stroke that are white
+const FADED = 1.8; // px from the middle of a stroke at which it ends
+const CERTAIN = 1.25; // px from the middle of a stroke that are known; a known edge would end the line there
 
 export class PictureEditor {
   // `edit` has tool(), brush(), changed() and moved(row, column, known).

@@ -1,6 +1,6 @@
-// Pictures as lists of numbers: how they look, which of their pixels are known, and how both fit into an address.
+// Pictures as lists of numbers: how they are painted, which pixels are known, and how both are written in an address.
 
-const LEVELS = 15; // shades of a picture of one's own, so that a link holds it exactly
+const LEVELS = 15; // shades of a picture drawn by hand, so that a link restores it exactly
 const SPREAD = 0.35; // standard deviation that is shown in full colour
 const SPREAD_COLOUR = [213, 94, 0];
 
@@ -39,7 +39,7 @@ export function paint(canvas, values, channels, opacity = () => 1) {
   pen.putImageData(image, 0, 0);
 }
 
-// Where pictures differ, in a colour that is the stronger the more they do.
+// The standard deviation of pictures at every pixel, as the strength of a colour.
 export function paintSpread(canvas, spread) {
   const size = Math.sqrt(spread.length);
   const flat = new Float32Array(3 * spread.length).map((_, i) => SPREAD_COLOUR[i % 3] / 255);
@@ -79,7 +79,7 @@ export function readKnown(text, size) {
   return Uint8Array.from({ length: size * size }, (_, i) => (parseInt(text[i >> 2], 16) >> (3 - (i % 4))) & 1);
 }
 
-// A grey picture of one's own: a hexadecimal digit a pixel.
+// A grey picture drawn by hand: one hexadecimal digit a pixel.
 export const writeInk = (values) => Array.from(values, (value) => Math.round(value * LEVELS).toString(16)).join("");
 
 export function readInk(text, size) {
@@ -87,7 +87,7 @@ export function readInk(text, size) {
   return Float32Array.from(text, (digit) => parseInt(digit, 16) / LEVELS);
 }
 
-// The middle square of a file's picture. Digits are white on black: dark ones on white paper are turned round.
+// The middle square of a file's picture. Digits are white on black; a picture with a white edge is inverted.
 export async function readFile(file, size, channels) {
   const whole = await createImageBitmap(file);
   const side = Math.min(whole.width, whole.height);

@@ -2,8 +2,8 @@
 
 import { element, shown } from "./chart.js";
 
-const REACH = 18; // px around a point that are still the point: fingers are wide
-const STILL = 5; // px that a click may wander
+const REACH = 18; // px around a point that count as the point, for fingers
+const STILL = 5; // px that the pointer may move during a click
 
 export class Points {
   // `edit` has add(x, y), move(point), remove(point) and select(point).

@@ -1,4 +1,4 @@
-// The picture of a posterior: fan, draws, mean, the exact one, a slice, and at its side the law of the value there.
+// The chart of a posterior: fan, draws, mean, exact posterior, a slice, and beside it the density of the value at the slice.
 
 import { Chart, Glide, element, lines } from "./chart.js";
 import { histogram, normalDensity, summarise } from "./statistics.js";
@@ -48,7 +48,7 @@ export class PosteriorChart {
     this.redraw();
   }
 
-  // The first rows are the lines that are shown, further ones make fan and mean smoother.
+  // The first rows are the lines of the chart; all rows make the fan and the mean.
   setDraws(draws, more, done) {
     this.pool = [...draws, ...more];
     this.summary = summarise(this.pool);
@@ -80,7 +80,7 @@ export class PosteriorChart {
     this.drawMarginal();
   }
 
-  // Lines that are neither noise nor functions yet.
+  // Draws at any noise level.
   showDraws(draws) {
     const paths = lines(this.chart.layers.draws, draws.length);
     draws.forEach((draw, i) => paths[i].setAttribute("d", this.chart.line(this.at, draw)));

@@ -1,4 +1,4 @@
-// The Python that gives the numbers on the screen.
+// The Python program that computes the numbers on the screen.
 
 const list = (values) => `[${values.map((value) => Number(value.toFixed(6))).join(", ")}]`;
 
@@ -25,12 +25,14 @@ functions = np.concatenate([draws, *(draw(${moreDraws}, ${seed} + k) for k in ra
 mean, std = functions.mean(0), functions.std(0)
 fan = np.quantile(functions, [0.05, 0.25, 0.75, 0.95], axis=0)
 `;
-  const known = exact && ["se", "matern52"].includes(model.name);
-  return known ? `${code}exact_mean, exact_std = ndp.load("gp-${model.name}").condition(x, y${noise}).moments(grid)\n` : code;
+  if (!exact || !["se", "matern52"].includes(model.name)) return code;
+  return `${code}exact = ndp.load("gp-${model.name}").condition(x, y${noise})
+exact_mean, exact_std = exact.moments(grid, observation_noise=True)  # the model's functions carry their noise
+`;
 }
 
-// `picture` says where the picture is from: { seed } of the model, { ink } of the user in hexadecimal digits, or neither, a file.
-export function pythonForPicture({ model, picture, known, draws, together, calls, seed }) {
+// `picture` is the origin of the picture: { seed } of the model, { ink } of the user in hexadecimal digits, or neither for a file.
+export function pythonForPicture({ model, picture, known, draws, perRequest, calls, seed }) {
   const size = model.size;
   const made = {
     seed: ({ seed: own, calls: steps }) => `nothing = np.zeros((${size}, ${size}), dtype=bool)
@@ -43,13 +45,13 @@ picture = complete(model, np.zeros((${size}, ${size}, ${model.channels})), nothi
   return `${reading}import numpy as np
 
 import ndp
-from ndp.completing import complete
-${kind === "file" ? "from ndp.image_files import read_picture\n" : ""}
+from ndp.apps.completing import complete
+${kind === "file" ? "from ndp.core.io.images import read_picture\n" : ""}
 model = ndp.load("${model.name}")
 ${made[kind](picture)}
 known = np.unpackbits(np.frombuffer(bytes.fromhex("${known}"), dtype=np.uint8)).astype(bool).reshape(${size}, ${size})
 completions = np.concatenate(
-    [complete(model, picture, known, ${together}, steps=${calls}, seed=${seed} + k) for k in range(${draws / together})]
+    [complete(model, picture, known, ${perRequest}, steps=${calls}, seed=${seed} + k) for k in range(${draws / perRequest})]
 )
 mean, spread = completions.mean(0), completions.std(0)
 `;

@@ -1,4 +1,4 @@
-// What draws say about every input on its own.
+// Statistics of draws at every input.
 
 export const PROBABILITIES = [0.05, 0.25, 0.75, 0.95];
 

@@ -1,4 +1,4 @@
-// Before the first paint: the theme that was chosen here, or the system's.
+// The theme that was chosen on this page, or the theme of the system; set before the first paint.
 (() => {
   const chosen = localStorage.getItem("ndp-theme");
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
