@@ -1,4 +1,4 @@
-"""The NDP as a BoTorch model, driven by the exact denoiser, so that everything it should answer is known."""
+"""The NDP as a BoTorch model, with the exact denoiser, so that the right answers are known."""
 
 import gpytorch
 import pytest
@@ -16,8 +16,9 @@ from botorch.sampling.normal import IIDNormalSampler
 from torch import Tensor
 
 from ndp.gp.exact import GP
+from ndp.gp.named import optimisation_gp
 from ndp.gp.oracle import GPOracle
-from ndp.models.registry import load_ndp, optimisation_gp
+from ndp.models.registry import load_ndp
 from ndp.optimise.botorch import NDPModel
 from ndp.processes.ndp import NDP
 
@@ -39,7 +40,7 @@ def test_joint_draws_have_the_exact_covariance() -> None:
     x, y = data()
     model = NDPModel(ndp, x, y, standardise=False, steps=20)
     new = 2 * torch.rand(4, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64) - 1
-    mean, covariance = gp.condition(x, y).gaussian(new[None])
+    mean, covariance = gp.condition(x, y).gaussian(new[None], observation_noise=True)
     assert covariance_error(model, gp, x, y, new) < 0.1
     moments = model.posterior(new)
     torch.testing.assert_close(moments.mean[:, 0], mean[0, :, 0], atol=0.02, rtol=0.02)
@@ -50,7 +51,7 @@ def covariance_error(model: NDPModel, gp: GP, x: Tensor, y: Tensor, new: Tensor)
     """Relative Frobenius error of the covariance of 4,096 draws."""
     torch.manual_seed(0)
     draws = model.posterior(new).rsample(torch.Size((4096,)))[..., 0]
-    _, covariance = gp.condition(x, y).gaussian(new[None])
+    _, covariance = gp.condition(x, y).gaussian(new[None], observation_noise=True)
     return (
         torch.linalg.matrix_norm(torch.cov(draws.T) - covariance[0]) / torch.linalg.matrix_norm(covariance[0])
     ).item()
@@ -62,7 +63,7 @@ def test_the_fixed_model_that_ships_has_the_exact_covariance(dim: int) -> None:
     generator = torch.Generator().manual_seed(dim)
     x = 2 * torch.rand(20, dim, generator=generator, dtype=torch.float64) - 1
     new = 2 * torch.rand(8, dim, generator=generator, dtype=torch.float64) - 1
-    y = torch.as_tensor(gp.sample(x, generator=generator))[:, None]
+    y = torch.as_tensor(gp.sample(x, observation_noise=True, generator=generator))[:, None]
     assert covariance_error(NDPModel(load_ndp("bo-fixed"), x, y, standardise=False, steps=20), gp, x, y, new) < 0.1
 
 
@@ -209,7 +210,7 @@ def test_a_simple_regret_is_the_mean_of_draws() -> None:
         ({"bounds": BOUNDS.flip(0)}, "below its upper bound"),
     ],
 )
-def test_mistakes_are_told_plainly(change: dict[str, Tensor], message: str) -> None:
+def test_user_errors(change: dict[str, Tensor], message: str) -> None:
     x, y = data()
     with pytest.raises(ValueError, match=message):
         NDPModel(process()[0], **({"train_X": x, "train_Y": y} | change))

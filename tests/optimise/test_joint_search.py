@@ -1,4 +1,4 @@
-"""Asking where the minimum is, with the exact law of the answer: it finds minima, loses nothing, and goes on exactly."""
+"""Joint search with exact draws of x*: it finds minima, loses no evaluation, and continues a run exactly."""
 
 from pathlib import Path
 
@@ -8,10 +8,11 @@ import torch
 
 from ndp.gp.inverse import ExactInputs
 from ndp.gp.joint_oracle import JointOracle
-from ndp.models.registry import minima_gp
+from ndp.gp.named import minima_gp, regression_gp
+from ndp.models.registry import load_ndp
 from ndp.optimise.joint_search import JointSearch, Target, minimise
 from ndp.optimise.loop import AskTell
-from ndp.processes.joint import JointNDP
+from ndp.processes.ndp import NDP
 
 BOUNDS = [[10.0, 14.0]]
 
@@ -30,11 +31,11 @@ def test_it_finds_a_minimum_sooner_than_random_search() -> None:
         runs = (minimise(valley, BOUNDS, evaluations=12, progress=False, seed=s, **options) for s in range(8))
         return float(np.median([run.best[1] - LEAST for run in runs]))
 
-    assert regret(**EXACT) < 0.3 * regret(model=None)
+    assert regret(**EXACT) < 0.3 * regret(model="random")
 
 
-def test_a_joint_ndp_with_the_exact_denoiser_asks_in_the_box_and_for_several_points() -> None:
-    search = JointSearch(BOUNDS, JointNDP(JointOracle(minima_gp(), nodes=300)), initial=3)
+def test_a_joint_ndp_with_the_exact_denoiser_proposes_several_points_in_the_box() -> None:
+    search = JointSearch(BOUNDS, NDP(JointOracle(minima_gp(), nodes=300)), initial=3)
     assert isinstance(search, AskTell)
     for _ in range(3):
         (point,) = search.ask()
@@ -47,7 +48,7 @@ def test_a_joint_ndp_with_the_exact_denoiser_asks_in_the_box_and_for_several_poi
     assert search.best[1] == min(search.history.y)
 
 
-def test_a_run_that_was_cut_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+def test_an_interrupted_run_continues_as_if_it_had_not_been_interrupted(tmp_path: Path) -> None:
     whole = minimise(valley, BOUNDS, evaluations=8, progress=False, **EXACT)
     path = tmp_path / "history.jsonl"
     minimise(valley, BOUNDS, evaluations=6, progress=False, history=path, **EXACT)
@@ -56,7 +57,7 @@ def test_a_run_that_was_cut_goes_on_as_if_it_had_not_been(tmp_path: Path) -> Non
     assert resumed.picture(minimum=LEAST) is not None
 
 
-def test_targets_are_a_normal_law_about_the_best_value_cut_off_above_it() -> None:
+def test_targets_are_normal_about_the_best_value_and_truncated_above_it() -> None:
     y = torch.tensor([2.0, 4.0, 6.0], dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
     for spread in (1.0, 0.5):
@@ -73,3 +74,28 @@ def test_targets_are_a_normal_law_about_the_best_value_cut_off_above_it() -> Non
 def test_a_model_of_other_inputs_is_refused() -> None:
     with pytest.raises(ValueError, match="functions of 1 inputs, and the bounds have 2"):
         JointSearch([[0, 1], [0, 1]], ExactInputs(minima_gp()))
+
+
+def test_a_model_that_cannot_draw_inputs_is_refused() -> None:
+    with pytest.raises(ValueError, match="values at known inputs; use a joint model"):
+        JointSearch(BOUNDS, load_ndp("se"))
+    search = JointSearch(BOUNDS, regression_gp("se"), initial=1)
+    search.tell([12.0], 1.0)
+    with pytest.raises(ValueError, match="cannot draw inputs; use a joint model"):
+        search.ask()
+
+
+def test_proposals_are_those_of_the_first_release() -> None:
+    history = minimise(
+        lambda x: float(np.sin(x[0] * 2)), BOUNDS, load_ndp("joint"), evaluations=8, progress=False, seed=2
+    )
+    np.testing.assert_allclose(history.x[-2:], [[12.534863471984863], [11.317429304122925]], atol=1e-4)
+
+
+def test_a_value_of_the_model_is_one_of_the_user() -> None:
+    search = JointSearch(BOUNDS, None, initial=1)
+    for x, y in ((10.0, 1e8), (14.0, 1e8 + 2)):
+        search.tell([x], y)
+    assert search.to_value(-1.0) == 1e8
+    assert search.to_value(0.5) == 1e8 + 1.5
+    np.testing.assert_allclose(search.to_bounds(torch.tensor([[-1.0], [0.0], [1.0]])), [[10], [12], [14]])

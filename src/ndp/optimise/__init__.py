@@ -1,1 +1,8 @@
-"""Bayesian optimisation with a process that needs no fitting. `surrogate` needs the extra `botorch`."""
+"""Bayesian optimisation with models that need no fitting.
+
+thompson.py         Thompson sampling: `minimise`, or `Thompson` one step at a time
+joint_search.py     the paper's global optimisation with a joint model: the same calls
+botorch.py          an NDP as a BoTorch model (extra `botorch`)
+default_model.py    the models that `minimise` uses when none is given
+history.py, loop.py     the evaluations so far, and the loop that all optimisers share
+"""

@@ -1,4 +1,4 @@
-"""What an optimisation has evaluated so far, on disk from the moment it is known."""
+"""The evaluations of an optimisation, written to disk as they are made."""
 
 import json
 import math
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class History:
-    """Points and their values in the order of evaluation; a value of NaN is an evaluation that failed.
+    """Points and their values in the order of evaluation. A value of NaN is an evaluation that failed.
 
-    With a `path` every evaluation is appended to that file (one JSON object a line) as soon as it is told, and a file that is
-    already there is gone on with.
+    With a `path`, every evaluation is appended to that file at once, as one line of JSON. A file that exists is continued.
     """
 
     path: Path | None = None
@@ -40,7 +39,7 @@ class History:
         return len(self.y)
 
     def append(self, x: np.ndarray, y: float) -> None:
-        """Keep an evaluation, on disk first."""
+        """Add an evaluation, to the file first."""
         point, value = [float(v) for v in x], float(y)
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +49,7 @@ class History:
         self.y.append(value if math.isfinite(value) else math.nan)
 
     def known(self) -> tuple[np.ndarray, np.ndarray]:
-        """Points and values of the evaluations that did not fail."""
+        """Points [C, D] and values [C] of the evaluations that succeeded."""
         good = [index for index, value in enumerate(self.y) if math.isfinite(value)]
         return np.array([self.x[index] for index in good]), np.array([self.y[index] for index in good])
 
@@ -59,16 +58,16 @@ class History:
         """The point of the lowest value, and that value."""
         x, y = self.known()
         if not len(y):
-            raise ValueError("nothing was evaluated yet, or every evaluation failed")
+            raise ValueError("there is no best value: nothing was evaluated yet, or every evaluation failed")
         index = int(y.argmin())
         return x[index], float(y[index])
 
     def best_so_far(self) -> np.ndarray:
-        """The lowest value after each evaluation; NaN until one did not fail."""
+        """The lowest value after each evaluation; NaN before the first one that succeeded."""
         return np.fmin.accumulate(np.array(self.y)) if self.y else np.zeros(0)
 
     def picture(self, *, minimum: float | None = None) -> "Figure":
-        """All values and the best so far; where the least value is known, their regret on a logarithmic axis."""
+        """A figure of all values and the best so far; with the known `minimum`, their regret on a logarithmic axis."""
         from ndp.core.plotting import new_grid, plot_search
 
         if not len(self):

@@ -1,9 +1,9 @@
-"""Minimise a black box by asking a joint NDP where a value below the best so far would be (the paper's global optimisation).
+"""Minimise a black box by drawing the input of a value below the best so far (the paper's global optimisation).
 
-    best = minimise(f, bounds=[[-1, 1]], model=ndp.load(...)).best
+    best = minimise(f, bounds=[(-1, 1)], model=ndp.load("joint")).best
 
-Every step draws a target value y* and evaluates at a draw of p(x* | y*, observations). Ask and tell, the history and its
-picture are those of Thompson sampling.
+Every step draws a target value y* and evaluates at a draw of p(x* | y*, observations). The calls, the history and its picture
+are those of Thompson sampling.
 """
 
 from collections.abc import Callable
@@ -17,35 +17,42 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ndp.core.typing import Array
+from ndp.core.units import Units
+from ndp.optimise.default_model import RANDOM, default_joint_model
 from ndp.optimise.history import History
 from ndp.optimise.loop import evaluate_until
-from ndp.optimise.thompson import Thompson
+from ndp.optimise.thompson import Thompson, read_bounds
 
-STEPS = 20  # network calls a draw: with the exact denoiser, more of them do not change the law of x*
+_JOINT_MODEL = 'use a joint model, such as ndp.load("joint")'
+STEPS = 20  # network calls a draw: with the exact denoiser, more calls do not change the distribution of x*
 
 
 @runtime_checkable
 class InputSampler(Protocol):
-    """All that is asked of a posterior here."""
+    """A posterior that draws inputs, given values."""
 
     def sample_inputs(
         self, y_star: Array | float, num_samples: int | None = None, *, generator: torch.Generator | None = None
-    ) -> Array: ...
+    ) -> Array:
+        """Inputs at which the function has the value `y_star`: [S D]."""
+        ...
 
 
 @runtime_checkable
 class JointProcess(Protocol):
-    """A process over points of functions on [-1, 1]^D."""
+    """A model of inputs and values on [-1, 1]^D, whose posterior is an `InputSampler`."""
 
-    def condition(self, x: Array, y: Array) -> Any: ...
+    def condition(self, x: Array, y: Array) -> Any:
+        """The posterior given `y` at `x`."""
+        ...
 
 
 @dataclass(frozen=True)
 class Target:
-    """The belief about the minimum: a normal law about the best value so far, cut off above it.
+    """The distribution of y*: normal about the best value so far, and truncated to values below it.
 
-    Its standard deviation is `spread` times that of the observations. 1 is the paper's; less asks for values that are easier to
-    reach.
+    Its standard deviation is `spread` times that of the observations. The paper's spread is 1; a smaller one asks for values
+    that are closer to the best.
     """
 
     spread: float = 1.0
@@ -66,24 +73,43 @@ PAPER_TARGET = Target(spread=1.0)
 
 @dataclass(frozen=True)
 class Question:
-    """What a step asks of a model, in the units of the model: where is `y_star`, given what is known?"""
+    """One step's question to a model, in its units: which input has the value `y_star`, given `y` at `x`?
+
+    A draw of the answer takes its noise from `generator`, so that the step is reproducible.
+    """
 
     x: Float[Tensor, "C D"]
     y: Float[Tensor, "C"]
     y_star: float
     generator: torch.Generator
+    units: Units
 
 
 class JointSearch:
-    """Ask for a point, tell its value. `model` is a joint NDP; values are standardised by those observed.
+    """Global optimisation with a joint model, one step at a time: `ask` for points, `tell` their values.
 
-    The first `initial` points are random.
+    Parameters
+    ----------
+    bounds
+        The box that is searched: [D, 2], a lower and an upper bound for each input. It is mapped to [-1, 1]^D.
+    model
+        A joint model, such as `ndp.load("joint")`. With "random" or None, all points are random.
+    target
+        The distribution of the value y* that a step asks for.
+    initial
+        How many successful evaluations are random, before the model is asked.
+    seed
+        A step is a function of the seed and the history alone.
+    history
+        A `History`, or the path of a file that keeps every evaluation and is continued if it exists.
+    sample_options
+        Options of the model's `sample_inputs`, by default `{"steps": 20}`.
     """
 
     def __init__(
         self,
         bounds: Any,
-        model: JointProcess | None,
+        model: JointProcess | str | None,
         *,
         target: Target = PAPER_TARGET,
         initial: int = 5,
@@ -91,13 +117,13 @@ class JointSearch:
         history: History | Path | str | None = None,
         sample_options: dict[str, Any] | None = None,
     ) -> None:
-        # Bounds, history, random points and what is known in model units are the same for every rule.
+        # Bounds, history, random points and units are those of Thompson sampling.
         self._search = Thompson(bounds, None, initial=initial, seed=seed, history=history)
+        self.model, self.target = _read_model(model), target
         dims = getattr(model, "input_dims", None)
         if dims is not None and self.dim not in dims:
             known = ", ".join(map(str, dims))
             raise ValueError(f"this model is for functions of {known} inputs, and the bounds have {self.dim}")
-        self.model, self.target = model, target
         self.sample_options = {"steps": STEPS} if sample_options is None else sample_options
 
     @property
@@ -106,15 +132,17 @@ class JointSearch:
 
     @property
     def history(self) -> History:
+        """All evaluations so far."""
         return self._search.history
 
     @property
     def best(self) -> tuple[np.ndarray, float]:
+        """The point of the lowest value, and that value."""
         return self.history.best
 
     @property
     def starting(self) -> bool:
-        """Whether points are still random, for want of values to learn from."""
+        """Whether points are still random, because too few values are known."""
         return self._search.starting
 
     def ask(self, count: int = 1) -> np.ndarray:
@@ -123,39 +151,74 @@ class JointSearch:
             return self._search.ask(count)
         question = self.question()
         posterior = self.model.condition(question.x, question.y)
+        if not isinstance(posterior, InputSampler):
+            raise ValueError(f"the posterior of the model cannot draw inputs; {_JOINT_MODEL}")
         drawn = posterior.sample_inputs(question.y_star, count, generator=question.generator, **self.sample_options)
         return self.to_bounds(torch.as_tensor(drawn))
 
-    def question(self) -> Question:
-        """What the next step asks of a model, for those who draw for several optimisations together."""
-        inquiry = self._search.inquiry()
-        return Question(inquiry.x, inquiry.y, self.target.draw(inquiry.y, inquiry.generator), inquiry.generator)
-
     def tell(self, x: Any, y: float) -> None:
-        """The value `y` at `x`. A value that is not finite is kept as a failed evaluation."""
+        """Record the value `y` at `x`. A value that is not finite is kept as a failed evaluation."""
         self._search.tell(x, y)
 
+    def question(self) -> Question:
+        """The next step's question to a model, for callers who make the draws themselves."""
+        inquiry = self._search.inquiry()
+        y_star = self.target.draw(inquiry.y, inquiry.generator)
+        return Question(inquiry.x, inquiry.y, y_star, inquiry.generator, inquiry.units)
+
     def to_value(self, y: float) -> float:
-        """A value of the model's units, such as a question's `y_star`, in the user's."""
-        centre, scale = self._search.units()
-        return centre + scale * y
+        """A value in the model's units, such as a question's `y_star`, in the user's units."""
+        value = torch.full((1, 1, 1), y, dtype=torch.float64)
+        return self._search.units().from_model_y(value).item()
 
     def to_bounds(self, x: Float[Tensor, "K D"]) -> np.ndarray:
-        """Points of [-1, 1]^D in the user's box."""
-        return self._search.to_bounds((x.double().cpu() + 1) / 2)
+        """Points of [-1, 1]^D as points of the box."""
+        return self._search.to_bounds(x)
 
 
 def minimise(
     f: Callable[[np.ndarray], float],
     bounds: Any,
-    model: JointProcess | None,
+    model: JointProcess | str | None = None,
     *,
     evaluations: int = 50,
     progress: bool = True,
     **options: Any,
 ) -> History:
-    """Evaluate `f` up to `evaluations` times and return what was found; `options` are those of `JointSearch`.
+    """Minimise `f` with a joint model, and return all evaluations; `.best` is the best point and its value.
 
-    With `history=PATH` nothing is lost when `f` fails or the process dies: call it again to go on.
+    Parameters
+    ----------
+    f
+        The function: a point [D] to a number. NaN stands for an evaluation that failed.
+    bounds
+        The box that is searched: [D, 2], a lower and an upper bound for each input.
+    model
+        A joint model; by default the one that ships, for functions of one input. `"random"` is random search.
+    evaluations
+        How many evaluations to end with, counting those of a history that is continued.
+    options
+        Further options of `JointSearch`: `target`, `initial`, `seed`, `sample_options` and `history`. With `history=PATH`
+        nothing is lost when `f` fails or the process dies: the same call continues where it was.
+
+    Examples
+    --------
+    >>> history = minimise(lambda x: float(np.sin(5 * x[0])), [(-3, 3)], evaluations=7, progress=False)
+    >>> point, value = history.best
     """
-    return evaluate_until(JointSearch(bounds, model, **options), f, evaluations, progress=progress)
+    box = read_bounds(bounds)
+    search = JointSearch(box, default_joint_model(len(box)) if model is None else model, **options)
+    return evaluate_until(search, f, evaluations, progress=progress)
+
+
+def _read_model(model: JointProcess | str | None) -> JointProcess | None:
+    """The model that is asked; None for random points."""
+    if model is None or model == RANDOM:
+        return None
+    if not isinstance(model, JointProcess):
+        raise ValueError(
+            f'model must be a joint model, such as ndp.load("joint"), or "{RANDOM}" for random points; it is {model!r}'
+        )
+    if not getattr(model, "of_points", True):
+        raise ValueError(f"this model is of values at known inputs; {_JOINT_MODEL}")
+    return model

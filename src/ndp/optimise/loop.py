@@ -13,17 +13,23 @@ class AskTell(Protocol):
     """An optimiser, one step at a time."""
 
     @property
-    def history(self) -> History: ...
+    def history(self) -> History:
+        """All evaluations so far."""
+        ...
 
-    def ask(self, count: int = 1) -> np.ndarray: ...
+    def ask(self, count: int = 1) -> np.ndarray:
+        """Points to evaluate next, [count, D]."""
+        ...
 
-    def tell(self, x: Any, y: float) -> None: ...
+    def tell(self, x: Any, y: float) -> None:
+        """Record the value `y` at `x`."""
+        ...
 
 
 def evaluate_until(
     optimiser: AskTell, f: Callable[[np.ndarray], float], evaluations: int, *, progress: bool = True
 ) -> History:
-    """Go on until there are so many evaluations, counting those of a history that is gone on with."""
+    """Evaluate `f` until the history holds so many evaluations, those of an earlier run included."""
     from rich.progress import track
 
     left = range(len(optimiser.history), evaluations)

@@ -1,8 +1,8 @@
-"""Minimise a black box by Thompson sampling: draw one function, evaluate where it is lowest, repeat.
+"""Minimise a black box by Thompson sampling: draw one function of the posterior, evaluate where it is lowest, repeat.
 
-    best = minimise(f, bounds=[[-1, 1], [0, 5]], model=ndp.load(...)).best
+    best = minimise(f, bounds=[(-1, 1), (0, 5)]).best
 
-or one step at a time, for a lab or a simulator: `ask()` gives a point, `tell(x, y)` takes its value.
+One step at a time, for a laboratory or a simulator: `Thompson.ask()` returns a point, `Thompson.tell(x, y)` records its value.
 """
 
 import warnings
@@ -17,18 +17,22 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ndp.core.typing import Process
+from ndp.core.units import Units, box_units
 from ndp.models.registry import models_for
+from ndp.optimise.default_model import RANDOM, default_model
 from ndp.optimise.history import History
 from ndp.optimise.loop import evaluate_until
 from ndp.processes.ndp import FEWEST_STEPS, NDP
 
+UNIT_BOX = (0.0, 1.0)
+
 
 @dataclass(frozen=True)
 class Rule:
-    """Where a drawn function is looked at.
+    """The candidates at which a drawn function is evaluated.
 
-    `spread` candidates are uniform over the box, and `local` ones lie around the best points so far, at distances from a third
-    of the box down to a hundredth. The paper's rule is 128 spread ones.
+    `spread` candidates are uniform over the box. `local` candidates lie around the three best points so far, at distances from
+    a third to a hundredth of the box. The paper's rule is 128 uniform candidates.
     """
 
     spread: int = 128
@@ -36,14 +40,14 @@ class Rule:
 
 
 PAPER_RULE = Rule(spread=128, local=0)
-LOCAL_CENTRES, WIDEST, NARROWEST = 3, 0.3, 0.01  # in units of the box
+LOCAL_CENTRES, WIDEST, NARROWEST = 3, 0.3, 0.01  # distances are shares of the box
 
 
 @dataclass(frozen=True)
 class Inquiry:
-    """What a step asks of a model: functions at candidates, given what is known; in the units of the model.
+    """One step's question to a model: function values at the `candidates`, given `y` at `x`; all in the model's units.
 
-    `points` are the candidates in the user's units. Noise is to come from `generator`, so that a step can be repeated.
+    `points` are the candidates in the user's units. A draw takes its noise from `generator`, so that the step is reproducible.
     """
 
     x: Float[Tensor, "C D"]
@@ -51,18 +55,37 @@ class Inquiry:
     candidates: Float[Tensor, "M D"]
     points: np.ndarray
     generator: torch.Generator
+    units: Units
 
 
 class Thompson:
-    """Ask for a point, tell its value. `model` is any process over `domain`^D; without one, points are random.
+    """Thompson sampling one step at a time: `ask` for points, `tell` their values.
 
-    `sample_options` go to the model's draws; an NDP makes them in few steps if nothing is said.
+    Parameters
+    ----------
+    bounds
+        The box that is searched: [D, 2], a lower and an upper bound for each input.
+    model
+        Any process, such as `ndp.load("universal")`. With "random" or None, all points are random.
+    rule
+        The candidates of a step.
+    initial
+        How many successful evaluations are random, before the model is asked.
+    domain
+        The interval to which every input is mapped: the range of inputs that the model was trained on.
+    seed
+        A step is a function of the seed and the history alone.
+    history
+        A `History`, or the path of a file that keeps every evaluation and is continued if it exists.
+    sample_options
+        Options of the model's `sample`. The default is a quick draw of the function, without observation noise where the model
+        separates the two.
     """
 
     def __init__(
         self,
         bounds: Any,
-        model: Process | None,
+        model: Process | str | None,
         *,
         rule: Rule = Rule(),  # noqa: B008
         initial: int = 5,
@@ -71,10 +94,11 @@ class Thompson:
         history: History | Path | str | None = None,
         sample_options: dict[str, Any] | None = None,
     ) -> None:
-        self.bounds = _read_bounds(bounds)
-        self.model, self.rule, self.initial, self.domain, self.seed = model, rule, initial, domain, seed
-        quickly = {"steps": FEWEST_STEPS} if isinstance(model, NDP) else {}
-        self.sample_options = quickly if sample_options is None else sample_options
+        self.bounds = read_bounds(bounds)
+        self.model = _read_model(model)
+        self.rule, self.initial, self.domain, self.seed = rule, initial, domain, seed
+        few_steps = {"steps": FEWEST_STEPS} if isinstance(model, NDP) else {}
+        self.sample_options = few_steps if sample_options is None else sample_options
         self.history = history if isinstance(history, History) else History(None if history is None else Path(history))
         dims = getattr(model, "input_dims", None)
         if dims is not None and self.dim not in dims:
@@ -92,101 +116,140 @@ class Thompson:
 
     @property
     def best(self) -> tuple[np.ndarray, float]:
+        """The point of the lowest value, and that value."""
         return self.history.best
+
+    @property
+    def starting(self) -> bool:
+        """Whether points are still random, because too few values are known."""
+        return len(self.history.known()[1]) < max(self.initial, 1)
 
     def ask(self, count: int = 1) -> np.ndarray:
         """Points to evaluate next, [count, D]: a function of the history and the seed alone.
 
-        Several points are the minimisers of several joint draws, and so differ where the model is uncertain.
+        Several points are the minimisers of several draws of the posterior. They differ where the model is uncertain.
         """
         if self.starting or self.model is None:
-            return self.to_bounds(torch.rand(count, self.dim, generator=self._generator(), dtype=torch.float64))
+            uniform = torch.rand(count, self.dim, generator=self._generator(), dtype=torch.float64)
+            return self.to_bounds(uniform, UNIT_BOX)
         inquiry = self.inquiry()
         posterior = self.model.condition(inquiry.x, inquiry.y)
         drawn = posterior.sample(inquiry.candidates, count, generator=inquiry.generator, **self.sample_options)
         return inquiry.points[torch.as_tensor(drawn).argmin(-1).cpu().numpy()]
 
-    @property
-    def starting(self) -> bool:
-        """Whether points are still random, for want of values to learn from."""
-        return len(self.history.known()[1]) < max(self.initial, 1)
-
-    def units(self) -> tuple[float, float]:
-        """Mean and standard deviation (1 where it is 0) of the known values: a model sees them in these units."""
-        _, y = self.history.known()
-        return float(y.mean()), float(y.std()) or 1.0
-
-    def inquiry(self) -> Inquiry:
-        """What the next step asks of a model, for those who draw for several optimisations together."""
-        generator = self._generator()
-        x, y = self.history.known()
-        unit = self._candidates(x, y, generator)
-        centre, scale = self.units()
-        low, high = self.domain
-        return Inquiry(
-            x=torch.as_tensor(low + (high - low) * self._to_unit(x)),
-            y=torch.as_tensor((y - centre) / scale),
-            candidates=low + (high - low) * unit,
-            points=self.to_bounds(unit),
-            generator=generator,
-        )
-
     def tell(self, x: Any, y: float) -> None:
-        """The value `y` at `x`. A value that is not finite is kept as a failed evaluation."""
+        """Record the value `y` at `x`. A value that is not finite is kept as a failed evaluation."""
         point = np.asarray(x, dtype=float).reshape(-1)
         if len(point) != self.dim:
             raise ValueError(f"a point has {self.dim} coordinates, not {len(point)}")
         if not np.isfinite(point).all():
             raise ValueError("a point must not hold NaN or infinity")
         if not np.isfinite(y):
-            warnings.warn(f"the value at {point.tolist()} is {y}: kept as failed, and left out", stacklevel=2)
+            warnings.warn(
+                f"The value at {point.tolist()} is {y}: it was kept as a failed evaluation, and the model ignores it.",
+                stacklevel=2,
+            )
         if (point < self.bounds[:, 0]).any() or (point > self.bounds[:, 1]).any():
-            warnings.warn(f"{point.tolist()} is outside the bounds; it is used all the same", stacklevel=2)
+            warnings.warn(
+                f"The point {point.tolist()} is outside the bounds; it was recorded all the same.", stacklevel=2
+            )
         self.history.append(point, float(y))
+
+    def units(self, domain: tuple[float, float] | None = None) -> Units:
+        """The units of the model: the box is mapped to `domain` (the model's by default), known values are standardised."""
+        _, y = self.history.known()
+        low, high = torch.from_numpy(self.bounds.T.copy())
+        return box_units(low, high, torch.from_numpy(y)[:, None], self.domain if domain is None else domain)
+
+    def to_bounds(self, x: Float[Tensor, "K D"], domain: tuple[float, float] | None = None) -> np.ndarray:
+        """Points of `domain`^D (the model's domain by default) as points of the box."""
+        points = self.units(domain).from_model_x(x.double().cpu()[None])[0].numpy()
+        return np.clip(points, self.bounds[:, 0], self.bounds[:, 1])  # rounding may leave the box
+
+    def inquiry(self) -> Inquiry:
+        """The next step's question to a model, for callers who make the draws themselves."""
+        generator = self._generator()
+        known_x, known_y = (torch.from_numpy(values) for values in self.history.known())
+        units, box = self.units(), self.units(UNIT_BOX)
+        points = self.to_bounds(self._candidates(box.to_model_x(known_x[None])[0], known_y, generator), UNIT_BOX)
+        return Inquiry(
+            x=units.to_model_x(known_x[None])[0],
+            y=units.to_model_y(known_y[None, :, None])[0, :, 0],
+            candidates=units.to_model_x(torch.from_numpy(points)[None])[0],
+            points=points,
+            generator=generator,
+            units=units,
+        )
 
     def _generator(self) -> torch.Generator:
         return torch.Generator().manual_seed(1_000_003 * self.seed + len(self.history))
 
-    def _candidates(self, x: np.ndarray, y: np.ndarray, generator: torch.Generator) -> Tensor:
-        """Points of the unit box at which functions are drawn."""
+    def _candidates(
+        self, x: Float[Tensor, "C D"], y: Float[Tensor, "C"], generator: torch.Generator
+    ) -> Float[Tensor, "M D"]:
+        """Points of the unit box at which functions are drawn, given the known points in it."""
         uniform = torch.rand(self.rule.spread, self.dim, generator=generator, dtype=torch.float64)
         if not self.rule.local:
             return uniform
-        centres = torch.as_tensor(self._to_unit(x[np.argsort(y)[:LOCAL_CENTRES]]))
+        centres = x[y.argsort(stable=True)[:LOCAL_CENTRES]]
         chosen = centres[torch.randint(len(centres), (self.rule.local,), generator=generator)]
         exponent = torch.rand(self.rule.local, 1, generator=generator, dtype=torch.float64)
         width = WIDEST * (NARROWEST / WIDEST) ** exponent
         moved = chosen + width * torch.randn(chosen.shape, generator=generator, dtype=torch.float64)
         return torch.cat([uniform, moved.clamp(0, 1)])
 
-    def _to_unit(self, x: np.ndarray) -> np.ndarray:
-        return (x - self.bounds[:, 0]) / (self.bounds[:, 1] - self.bounds[:, 0])
-
-    def to_bounds(self, unit: Tensor) -> np.ndarray:
-        """Points of the unit box in the user's."""
-        return self.bounds[:, 0] + unit.numpy() * (self.bounds[:, 1] - self.bounds[:, 0])
-
 
 def minimise(
     f: Callable[[np.ndarray], float],
     bounds: Any,
-    model: Process | None,
+    model: Process | str | None = None,
     *,
     evaluations: int = 50,
     progress: bool = True,
     **options: Any,
 ) -> History:
-    """Evaluate `f` up to `evaluations` times and return what was found; `options` are those of `Thompson`.
+    """Minimise `f` by Thompson sampling, and return all evaluations; `.best` is the best point and its value.
 
-    With `history=PATH` nothing is lost when `f` fails or the process dies: call it again to go on.
+    Parameters
+    ----------
+    f
+        The function: a point [D] to a number. NaN stands for an evaluation that failed.
+    bounds
+        The box that is searched: [D, 2], a lower and an upper bound for each input.
+    model
+        Any process; by default one that ships with the package, chosen by `default_model`. `"random"` is random search.
+    evaluations
+        How many evaluations to end with, counting those of a history that is continued.
+    options
+        Further options of `Thompson`: `seed`, `initial`, `rule`, `domain`, `sample_options` and `history`. With `history=PATH`
+        nothing is lost when `f` fails or the process dies: the same call continues where it was.
+
+    Examples
+    --------
+    >>> history = minimise(lambda x: float((x[0] - 0.3) ** 2), [(-1, 1)], evaluations=12, progress=False)
+    >>> point, value = history.best
     """
-    return evaluate_until(Thompson(bounds, model, **options), f, evaluations, progress=progress)
+    box = read_bounds(bounds)
+    optimiser = Thompson(box, default_model(len(box)) if model is None else model, **options)
+    return evaluate_until(optimiser, f, evaluations, progress=progress)
 
 
-def _read_bounds(bounds: Any) -> np.ndarray:
+def read_bounds(bounds: Any) -> np.ndarray:
+    """The box that is searched, [D, 2]."""
     box = np.asarray(bounds, dtype=float)
     if box.ndim != 2 or box.shape[1] != 2:
         raise ValueError(f"bounds must be [D, 2], a lower and an upper one for every input; their shape is {box.shape}")
     if not np.isfinite(box).all() or not (box[:, 0] < box[:, 1]).all():
         raise ValueError("every lower bound must be finite and below its upper bound")
     return box
+
+
+def _read_model(model: Process | str | None) -> Process | None:
+    """The model that is asked; None for random points."""
+    if model is None or model == RANDOM:
+        return None
+    if not isinstance(model, Process):
+        raise ValueError(
+            f'model must be a process, such as ndp.load("universal"), or "{RANDOM}" for random points; it is {model!r}'
+        )
+    return model
