@@ -238,10 +238,89 @@ def test_without_context_all_points_share_the_level_as_in_the_paper() -> None:
     assert (inputs.level == inputs.level[:, :1]).all()
 
 
-def test_a_loss_that_explodes_stops_the_run_with_a_word() -> None:
-    plan = recipe(learning_rate=math.inf, warmup=0, clip=math.inf)
-    with pytest.raises(FloatingPointError, match="a lower learning rate may help"):
-        weights_after(plan, report_every=5)
+def diverging(**changes: object) -> Recipe:
+    return recipe(learning_rate=math.inf, warmup=0, clip=math.inf, **changes)
+
+
+def test_a_run_that_diverges_stops_and_says_what_to_do() -> None:
+    with pytest.raises(
+        FloatingPointError, match=r"the loss became nan before step 5\. Nothing was saved; start again with"
+    ):
+        weights_after(diverging(), report_every=5)
+
+
+@pytest.mark.parametrize("report_every", [5, 10**6])
+def test_a_run_that_diverges_keeps_its_last_good_state(report_every: int, tmp_path: Path) -> None:
+    """The loss is looked at every few steps, and the weights whenever they are saved."""
+    folder = RunFolder.create(tmp_path / "run", recipe(steps=10))
+    weights_after(recipe(steps=10), folder)
+    good = folder.load_state(CPU)
+    assert good is not None
+    with pytest.raises(
+        FloatingPointError, match=r"The state of step 10 is kept; .* ndp train --resume .*/run --learning-rate"
+    ):
+        weights_after(diverging(steps=40), folder, report_every=report_every, save_every=7)
+    kept = folder.load_state(CPU)
+    assert kept is not None
+    assert kept.step == 10
+    assert_same(kept.tensors, good.tensors)
+
+
+@pytest.mark.parametrize("damage", ["step", "number", "name", "shape", "cut"])
+def test_a_changed_state_is_refused(damage: str, tmp_path: Path) -> None:
+    plan = recipe(steps=3)
+    folder = RunFolder.create(tmp_path / "run", plan)
+    weights_after(plan, folder)
+    path = folder.path / "state.safetensors"
+    with safetensors.safe_open(path, framework="pt") as file:
+        about, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    first = next(iter(tensors))
+    match damage:
+        case "step":
+            about["step"] = "99999"
+        case "number":
+            tensors[first].view(torch.int32).flatten()[0] ^= 1
+        case "name":
+            tensors["another"] = tensors.pop(first)
+        case "shape":
+            tensors[first] = tensors[first][None]
+    safetensors.torch.save_file(tensors, path, metadata=about)
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(ValueError, match="cannot be resumed"):
+        folder.load_state(CPU)
+
+
+def test_a_state_of_another_network_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", recipe(steps=3))
+    weights_after(recipe(steps=3), folder)
+    with pytest.raises(ValueError, match=r"the state is of another network: weight/.* has shape"):
+        weights_after(recipe(steps=6, network=SMALL | {"width": 32}), folder)
+    with pytest.raises(ValueError, match="the state is of another network: it has no"):
+        weights_after(recipe(steps=6, network=SMALL | {"blocks": 2}), folder)
+
+
+def test_a_log_that_was_edited_does_not_stop_a_run(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", recipe(steps=8))
+    weights_after(recipe(steps=4), folder)
+    with (folder.path / "log.csv").open("a") as file:
+        file.write("\n\nnot a step,1\n999,1,1,1,\n")
+    weights_after(recipe(steps=8), folder)
+    rows = (folder.path / "log.csv").read_text().splitlines() if (folder.path / "log.csv").exists() else []
+    assert all("not a step" not in row and not row.startswith("999") for row in rows)
+
+
+def test_a_failed_start_leaves_no_folder(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    settings = ["--prior", "se", "--learning-rate", "1e30", "--steps", "60", "--batch", "2", "--device", "cpu"]
+    config = tmp_path / "small.toml"
+    config.write_text("warmup = 0\nclip = 1e30\n[network]\n" + "".join(f"{n} = {v}\n" for n, v in SMALL.items()))
+    found = subprocess.run(
+        command(*settings, "--config", str(config), "--out", str(out)), env=one_thread(), capture_output=True, text=True
+    )
+    assert found.returncode == 2
+    assert "start again with a lower learning rate" in found.stderr.replace("\n", " ")
+    assert not out.exists()
 
 
 def test_a_used_folder_is_left_alone(tmp_path: Path) -> None:

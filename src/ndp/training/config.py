@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, get_type_hints
 
 from ndp.diffusion.defaults import LEVEL_LAW
 from ndp.networks.registry import Kind, current_settings
@@ -103,14 +103,38 @@ class Recipe:
         unknown = sorted(set(settings) - known)
         if unknown:
             raise ValueError(f"a recipe has no setting {unknown[0]!r}; it has: {', '.join(sorted(known))}")
+        settings = {name: _typed(name, value) for name, value in settings.items()}
         if "network" in settings:
             settings["network"] = current_settings(settings["network"])
-        made = with_presets(settings)
-        if "level_law" in made:
-            made["level_law"] = _level_law(made["level_law"])
-        if "dims" in made:
-            made["dims"] = tuple(made["dims"])
-        return Recipe(**made)
+        return Recipe(**with_presets(settings))
+
+
+_WORDS = {
+    str: "text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    tuple[int, ...]: "a list of whole numbers",
+    tuple[float, float]: "a list of two numbers",
+    dict[str, Any]: "a table of settings",
+}
+
+
+def _typed(name: str, value: Any) -> Any:
+    """The value of a setting as its type, from what TOML or JSON holds."""
+    kind = get_type_hints(Recipe)[name]
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind == tuple[float, float] and isinstance(value, list | tuple):
+        return _level_law(value)
+    if kind == tuple[int, ...] and isinstance(value, list | tuple) and all(type(one) is int for one in value):
+        return tuple(value)
+    if kind is float and number:
+        return float(value)
+    if (kind in (str, bool, int) and type(value) is kind) or (kind == dict[str, Any] and isinstance(value, dict)):
+        return value
+    if kind is str and isinstance(value, str):  # such as a StrEnum
+        return str(value)
+    raise ValueError(f"{name} must be {_WORDS[kind]}, not {value!r}")
 
 
 def _check(recipe: Recipe) -> None:
@@ -143,12 +167,12 @@ def _numbers(recipe: Recipe) -> None:
     _level_law(recipe.level_law)
 
 
-def _level_law(numbers: Sequence[float]) -> tuple[float, float]:
-    if len(numbers) != 2 or not numbers[1] > 0:
+def _level_law(numbers: Sequence[Any]) -> tuple[float, float]:
+    if len(numbers) != 2 or not all(type(one) in (int, float) for one in numbers) or not numbers[1] > 0:
         raise ValueError(
             f"level_law is the mean and the standard deviation (above 0) of log(sigma / alpha), not {list(numbers)}"
         )
-    return numbers[0], numbers[1]
+    return float(numbers[0]), float(numbers[1])
 
 
 def _choices(recipe: Recipe) -> None:

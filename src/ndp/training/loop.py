@@ -98,7 +98,7 @@ def fit(
     draw = TrainingInputs(sources, recipe, fabric.device, fabric.global_rank)
     clock = _Clock(recipe.steps, time_limit, 0.0 if folder is None else folder.seconds())
     losses: list[Tensor] = []
-    whole = True  # False while a step is under way
+    whole, diverged = True, False  # whether no step is under way, and whether the loss is no number
 
     def save() -> None:
         if folder is not None and fabric.is_global_zero:
@@ -123,8 +123,11 @@ def fit(
                     save()
                 if interrupted():
                     raise KeyboardInterrupt
+    except FloatingPointError as error:
+        diverged = True
+        raise FloatingPointError(f"{error}. {_advice(folder, recipe)}") from error
     finally:
-        if step > start and whole:
+        if step > start and whole and not diverged:
             save()
     speed = measure_speed(draw, update, recipe.batch, step) if clock.is_over(step) else Speed()
     weights.finish()
@@ -155,6 +158,18 @@ def _loss(
     return partial(model.loss, network, objective=objective_of(recipe))
 
 
+def _advice(folder: RunFolder | None, recipe: Recipe) -> str:
+    """What to do after a run that diverged."""
+    rate = f"{recipe.learning_rate / 2:g}"
+    kept = None if folder is None else folder.load_state(torch.device("cpu"))
+    if folder is None or kept is None:
+        return f"Nothing was saved; start again with a lower learning rate, such as {rate}"
+    return (
+        f"The state of step {kept.step} is kept; go on from there with a lower learning rate: "
+        f"ndp train --resume {folder.path} --learning-rate {rate}"
+    )
+
+
 class _Clock:
     """How much of a run has passed, by its steps or by its time limit."""
 
@@ -182,7 +197,7 @@ def _mean_loss(losses: list[Tensor], step: int, *, through_half: bool) -> float:
     counted = every[every.isfinite()] if through_half else every
     mean = (counted if len(counted) else every).mean().item()
     if not math.isfinite(mean):
-        raise FloatingPointError(f"the loss became {mean} before step {step}; a lower learning rate may help")
+        raise FloatingPointError(f"the loss became {mean} before step {step}")
     return mean
 
 

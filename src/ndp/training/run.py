@@ -37,6 +37,7 @@ class Run:
     """A run that is ready to start or to resume: its folder and recipe, its data and model, and where it computes."""
 
     folder: RunFolder
+    new: bool  # whether its folder was made for it
     recipe: Recipe
     data: TrainingData
     model: TrainedModel
@@ -58,8 +59,10 @@ def prepare(
     """A run from what a user asked for on the command line. A mistake is reported before the folder is made."""
     if precision not in PRECISIONS:
         raise ValueError(f"--precision is one of {', '.join(PRECISIONS)}, not {precision!r}")
-    if resume is not None and (settings or config or out):
-        raise ValueError("--resume goes on with the recipe of its folder; leave the other settings out")
+    if resume is not None and (set(settings) - {"learning_rate"} or config or out):
+        raise ValueError(
+            "--resume goes on with the recipe of its folder; leave the other settings out, but for --learning-rate"
+        )
     if resume is None and out is None:
         raise ValueError("a run needs a folder: --out FOLDER (or --resume FOLDER)")
     for_fabric, half = PRECISIONS[precision]
@@ -67,6 +70,10 @@ def prepare(
     if resume is not None:
         folder = RunFolder(resume)
         recipe = folder.recipe()
+        if settings:
+            recipe = Recipe.from_dict(recipe.as_dict() | settings)
+            if fabric.is_global_zero:
+                folder.write_recipe(recipe)
     else:
         recipe = Recipe.from_dict((_read_toml(config) if config else {}) | settings)
     fabric.launch()
@@ -81,7 +88,7 @@ def prepare(
         folder = RunFolder(out)
     elif recipe.start and not folder.seconds():  # nothing was saved yet
         begin_with(model, recipe.start)
-    return Run(folder, recipe, data, model, fabric, half)
+    return Run(folder, resume is None, recipe, data, model, fabric, half)
 
 
 def train(
@@ -92,7 +99,19 @@ def train(
     validate_every: int = 2000,
     time_limit: float = math.inf,
 ) -> Speed:
-    """Start or resume a run; its model is saved at the end, and its state on the way."""
+    """Start or resume a run; its model is saved at the end, and its state on the way.
+
+    A new run that fails before its first state leaves no folder.
+    """
+    try:
+        return _train(run, console, save_every, validate_every, time_limit)
+    except Exception:
+        if run.new and run.fabric.is_global_zero:
+            run.folder.discard_without_state()
+        raise
+
+
+def _train(run: Run, console: Console, save_every: int, validate_every: int, time_limit: float) -> Speed:
     model, recipe = run.model, run.recipe
     validation = validation_of(model, recipe, run.data, run.fabric.device)
     scores: dict[str, float] = {}

@@ -7,7 +7,9 @@ model.safetensors, config.json      the model, as `ndp.load` reads it
 """
 
 import csv
+import hashlib
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +30,19 @@ class TrainingState:
     seconds: float
     tensors: dict[str, Tensor]
 
+    def to(self, device: torch.device) -> "TrainingState":
+        """The same on another device."""
+        moved = {name: tensor.detach().contiguous().to(device) for name, tensor in self.tensors.items()}
+        return TrainingState(self.step, self.seconds, moved)
+
+    def digest(self) -> str:
+        """A checksum of the step, the seconds and every number; the tensors are on the CPU."""
+        found = hashlib.sha256(f"{self.step} {self.seconds!r}".encode())
+        for name, tensor in sorted(self.tensors.items()):
+            found.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+            found.update(tensor.numpy().tobytes())
+        return found.hexdigest()
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -45,17 +60,35 @@ class RunFolder:
                 raise ValueError(f"{path} is not the folder of a run, and is not overwritten")
             for name in ("recipe.json", "state.safetensors", "log.csv", "model.safetensors", "config.json"):
                 (path / name).unlink(missing_ok=True)
-        with atomic_write(path / "recipe.json") as temporary:
+        folder = RunFolder(path)
+        folder.write_recipe(recipe)
+        return folder
+
+    def write_recipe(self, recipe: Recipe) -> None:
+        """Replace the recipe."""
+        with atomic_write(self.path / "recipe.json") as temporary:
             temporary.write_text(json.dumps(recipe.as_dict(), indent=1) + "\n")
-        return RunFolder(path)
 
     def recipe(self) -> Recipe:
+        path = self.path / "recipe.json"
         try:
-            return Recipe.from_dict(json.loads((self.path / "recipe.json").read_text()))
+            settings = json.loads(path.read_text())
         except FileNotFoundError:
             raise ValueError(f"{self.path} is not the folder of a run: it has no recipe.json") from None
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{self.path / 'recipe.json'} is not JSON: {error}") from error
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ValueError(f"{path} is not JSON: {error}") from error
+        if not isinstance(settings, dict):
+            raise ValueError(f"{path} is not a recipe: it holds no settings")
+        return Recipe.from_dict(settings)
+
+    def discard_without_state(self) -> None:
+        """Remove a run that failed before its first state, so that its folder can be used again."""
+        if (self.path / "state.safetensors").exists():
+            return
+        for name in ("recipe.json", "log.csv"):
+            (self.path / name).unlink(missing_ok=True)
+        with suppress(OSError):  # it holds something else
+            self.path.rmdir()
 
     def load_state(self, device: torch.device) -> TrainingState | None:
         """The state that was last saved, if any."""
@@ -63,13 +96,18 @@ class RunFolder:
         if not path.exists():
             return None
         try:
-            with safe_open(path, framework="pt", device=str(device)) as file:
-                about = file.metadata()
+            with safe_open(path, framework="pt") as file:
+                about = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except SafetensorError as error:
+            state = TrainingState(int(about["step"]), float(about["seconds"]), tensors)
+        except (SafetensorError, KeyError, ValueError) as error:
             raise ValueError(f"{path} is damaged and cannot be resumed from: {error}") from error
-        self._trim_log(int(about["step"]))
-        return TrainingState(int(about["step"]), float(about["seconds"]), tensors)
+        if about.get("sha256") != state.digest():
+            raise ValueError(
+                f"{path} is damaged or was changed, and cannot be resumed from: its checksum does not match"
+            )
+        self._trim_log(state.step)
+        return state.to(device)
 
     def seconds(self) -> float:
         """Time that the run has taken up to its last saved state."""
@@ -77,14 +115,17 @@ class RunFolder:
         if not path.exists():
             return 0.0
         with safe_open(path, framework="pt") as file:
-            return float(file.metadata()["seconds"])
+            return float((file.metadata() or {}).get("seconds", 0.0))
 
     def save_state(self, state: TrainingState) -> None:
-        """Replace the last state, whole or not at all."""
-        tensors = {name: tensor.detach().contiguous().cpu() for name, tensor in state.tensors.items()}
-        about = {"step": str(state.step), "seconds": repr(state.seconds)}
+        """Replace the last state by one whose numbers are finite; the write is atomic."""
+        state = state.to(torch.device("cpu"))
+        bad = [name for name, tensor in state.tensors.items() if not bool(tensor.isfinite().all())]
+        if bad:
+            raise FloatingPointError(f"{bad[0]} holds NaN or infinity at step {state.step}, which is not saved")
+        about = {"step": str(state.step), "seconds": repr(state.seconds), "sha256": state.digest()}
         with atomic_write(self.path / "state.safetensors") as temporary:
-            safetensors.torch.save_file(tensors, temporary, metadata=about)
+            safetensors.torch.save_file(state.tensors, temporary, metadata=about)
 
     def log(
         self, step: int, loss: float, learning_rate: float, seconds: float, validation: float | None = None
@@ -103,7 +144,7 @@ class RunFolder:
         path = self.path / "log.csv"
         if not path.exists():
             return
-        rows = list(csv.reader(path.read_text().splitlines()))
-        kept = rows[:1] + [row for row in rows[1:] if int(row[0]) <= step]
+        rows = list(csv.reader(path.read_text(errors="replace").splitlines()))
+        kept = rows[:1] + [row for row in rows[1:] if row and row[0].isdecimal() and int(row[0]) <= step]
         with atomic_write(path) as temporary, temporary.open("w", newline="") as file:
             csv.writer(file).writerows(kept)

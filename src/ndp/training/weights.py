@@ -74,9 +74,27 @@ class Weights:
                 tensors[f"second/{name}"] = moments["exp_avg_sq"]
         return TrainingState(step, seconds, tensors)
 
+    def _check(self, state: TrainingState) -> None:
+        """That a state is of this network."""
+        needed = {f"weight/{name}": parameter for name, parameter in self.network.named_parameters()}
+        for kind in ("average", "first"):
+            needed |= {f"{kind}/{name}": parameter for name, parameter in self.parameters.items()}
+        for name, parameter in needed.items():
+            found = state.tensors.get(name)
+            if found is None:
+                raise ValueError(
+                    f"the state is of another network: it has no {name}; resume with the recipe it was saved by"
+                )
+            if found.shape != parameter.shape:
+                raise ValueError(
+                    f"the state is of another network: {name} has shape {list(found.shape)}, not {list(parameter.shape)}; "
+                    "resume with the recipe it was saved by"
+                )
+
     @torch.no_grad()
     def restore(self, state: TrainingState) -> int:
         """The inverse of `state`; returns the step."""
+        self._check(state)
         for name, parameter in self.network.named_parameters():
             parameter.copy_(state.tensors[f"weight/{name}"])
         for (name, parameter), mean in zip(self.parameters.items(), self.average, strict=True):
