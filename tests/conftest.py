@@ -1,4 +1,4 @@
-"""Settings for all tests: shapes are checked, workers have one thread, and GPU tests are not skipped where a GPU was asked for."""
+"""Settings for all tests: shapes are checked, workers have one thread, and GPU tests fail where a GPU was asked for."""
 
 import os
 from importlib.util import find_spec

@@ -1,12 +1,15 @@
 """The regressor keeps scikit-learn's contract, whatever drives it; here the exact denoiser of a GP, in the context's units."""
 
+import doctest
 import pickle
 import warnings
+from copy import deepcopy
 
 import gpytorch
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -17,6 +20,7 @@ import ndp.sklearn
 from ndp.core.units import ContextUnits
 from ndp.gp.exact import GP, ScaledToDimension
 from ndp.gp.oracle import GPOracle
+from ndp.models.registry import load_ndp
 from ndp.processes.ndp import NDP
 from ndp.sklearn import NDPRegressor
 
@@ -68,12 +72,107 @@ def test_draws_are_joint_and_seeded() -> None:
     x, y = data(rows=5)
     regressor = NDPRegressor(steps=6).fit(x, y)
     far = np.stack([x[0] + 50, x[0] + 51])
-    with pytest.warns(UserWarning, match="far from every observation"):
+    with pytest.warns(UserWarning, match=r"outside the data were clipped \(rows 0, 1\)"):
         drawn = regressor.sample_y(far, 100, random_state=1)
     assert drawn.shape == (2, 100)
     assert np.corrcoef(drawn)[0, 1] > 0.8  # of one function, far from all that is known of it
-    with pytest.warns(UserWarning, match="far from every observation"):
+    with pytest.warns(UserWarning, match=r"outside the data were clipped \(rows 0, 1\)"):
         np.testing.assert_array_equal(drawn, regressor.sample_y(far, 100, random_state=1))
+
+
+def test_the_examples_of_the_docstring_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert doctest.testmod(ndp.sklearn).failed == 0
+    assert doctest.testmod(ndp.sklearn).attempted >= 6
+
+
+@pytest.fixture
+def universal() -> NDP:
+    return load_ndp("universal")
+
+
+def test_predictions_are_of_new_observations_or_of_the_function(universal: NDP) -> None:
+    x, y = data()
+    regressor = NDPRegressor(universal, steps=3).fit(x, y + np.random.default_rng(1).normal(size=len(y)))
+    posterior = universal.condition(regressor.X_train_, regressor.y_train_)
+    for noise in (True, False, None):
+        moments, quantiles = posterior.summary(x[:3], (0.1, 0.6), joint=False, observation_noise=noise, steps=3)
+        mean, std, found = regressor.predict(
+            x[:3], return_std=True, return_quantiles=(0.1, 0.6), observation_noise=noise
+        )
+        np.testing.assert_allclose(mean, moments.mean, rtol=1e-12)
+        np.testing.assert_allclose(std, moments.std, rtol=1e-12)
+        np.testing.assert_allclose(found.T, quantiles, rtol=1e-12)
+        log_p = posterior.log_prob(x[:3], y[:3], joint=False, observation_noise=noise)
+        np.testing.assert_allclose(regressor.log_prob(x[:3], y[:3], observation_noise=noise), log_p, rtol=1e-12)
+    std, function_std = (
+        regressor.predict(x[:3], return_std=True, observation_noise=noise)[1] for noise in (True, None)
+    )
+    assert (std > 1.5 * function_std).all()
+    draws = regressor.sample_y(x[:3], 2), regressor.sample_y(x[:3], 2, observation_noise=False)
+    assert np.abs(draws[0] - draws[1]).min() > 1e-3
+
+
+def test_the_old_name_of_observation_noise_warns_and_works(universal: NDP) -> None:
+    x, y = data()
+    regressor = NDPRegressor(universal, steps=3).fit(x, y)
+    for noisy in (True, False):
+        with pytest.warns(DeprecationWarning, match="noisy is deprecated: use observation_noise"):
+            old = regressor.predict(x[:3], noisy=noisy)
+        np.testing.assert_array_equal(old, regressor.predict(x[:3], observation_noise=noisy))
+        with pytest.warns(DeprecationWarning, match="noisy is deprecated: use observation_noise"):
+            old = regressor.sample_y(x[:3], 2, noisy=noisy)
+        np.testing.assert_array_equal(old, regressor.sample_y(x[:3], 2, observation_noise=noisy))
+
+
+def test_a_model_with_one_kind_of_values_says_so() -> None:
+    x, y = data()
+    regressor = NDPRegressor(steps=3).fit(x, y)
+    np.testing.assert_array_equal(regressor.predict(x), regressor.predict(x, observation_noise=None))
+    for call in (regressor.predict, regressor.sample_y, lambda x, **options: regressor.log_prob(x, y, **options)):
+        with pytest.raises(ValueError, match="this model has one kind of values: its functions carry the noise"):
+            call(x, observation_noise=False)
+
+
+def test_a_change_of_model_or_data_is_seen_by_the_next_prediction(universal: NDP) -> None:
+    x, y = data()
+    regressor = NDPRegressor(universal, steps=3).fit(x, y)
+    before = regressor.predict(x[:3])
+    np.testing.assert_array_equal(regressor.set_params(model=stand_in()).predict(x[:3]), stand_in_predicts(x, y))
+    np.testing.assert_array_equal(regressor.set_params(model=universal).predict(x[:3]), before)
+    np.testing.assert_array_equal(regressor.set_params(model="universal").predict(x[:3]), stand_in_predicts(x, y))
+    regressor.set_params(model=universal).fit(x, -2 * y)
+    np.testing.assert_allclose(regressor.predict(x[:3]), -2 * before, rtol=1e-5)
+    assert regressor.set_params(device="cpu").predict(x[:3]) == pytest.approx(-2 * before, rel=1e-5)
+    with pytest.raises(ValueError, match="a device is auto, cpu or cuda"):
+        regressor.set_params(device="tpu").predict(x[:3])
+
+
+def stand_in_predicts(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return NDPRegressor(stand_in(), steps=3).fit(x, y).predict(x[:3])
+
+
+@pytest.mark.gpu
+def test_a_model_that_moved_is_conditioned_again(universal: NDP) -> None:
+    x, y = data()
+    regressor = NDPRegressor(universal, steps=3).fit(x, y)
+    on_gpu = regressor.predict(x[:3])
+    universal.to("cuda")
+    np.testing.assert_allclose(regressor.predict(x[:3]), on_gpu, rtol=1e-4)
+    on_cpu = regressor.set_params(device="cpu").predict(x[:3])
+    np.testing.assert_allclose(on_cpu, on_gpu, rtol=1e-3)
+    assert universal.device.type == "cuda"
+
+
+def test_copies_are_without_the_posterior_and_predict_the_same(universal: NDP) -> None:
+    x, y = data()
+    regressor = NDPRegressor(universal, steps=3).fit(x, y)
+    expected = regressor.predict(x[:3])
+    for other in (pickle.loads(pickle.dumps(regressor)), deepcopy(regressor)):
+        assert "_conditioned" not in vars(other)
+        np.testing.assert_array_equal(other.predict(x[:3]), expected)
+        np.testing.assert_array_equal(other.predict(x[:3]), expected)
+    assert "_conditioned" not in vars(clone(regressor))
 
 
 def test_answers_follow_affine_changes_of_data_and_target() -> None:

@@ -1,10 +1,6 @@
-"""`NDPRegressor`: a pretrained NDP as a scikit-learn regressor. It needs the extra `sklearn`.
+"""`NDPRegressor`: a pretrained NDP as a scikit-learn regressor."""
 
-regressor = NDPRegressor().fit(X, y)                    # stores the data: there is nothing to train
-mean, std = regressor.predict(X_new, return_std=True)
-draws     = regressor.sample_y(X_new, 64)               # functions, or observations, joint over all rows
-"""
-
+import warnings
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from functools import lru_cache
@@ -17,20 +13,55 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ndp.core.devices import read_device
-from ndp.core.input_limits import MOST_OBSERVATIONS, columns_to_keep, rows_to_keep, within_reach
-from ndp.processes.ndp import NDP, NDPPosterior
+from ndp.core.input_limits import MAX_OBSERVATIONS, clip_to_support, columns_to_keep, rows_to_keep
+from ndp.processes.ndp import NDP
+from ndp.processes.posterior import NDPPosterior
 
-# For joint draws. Seven are enough for Gaussian posteriors, which those of a model that does not know what it sees are not; two
-# more leave two thirds of the error.
+# The fewest network calls for joint draws. Seven suffice for Gaussian posteriors. Those of models with unknown hyperparameters
+# are not Gaussian, and two more calls leave two thirds of the error.
 FEWEST_CALLS = 9
 
 
 class NDPRegressor(RegressorMixin, BaseEstimator):
-    """Predictions of a pretrained NDP, with no fitting: calibrated, not Gaussian, and with coherent draws.
+    """A pretrained NDP as a regressor: predictive distributions and joint draws, without training.
 
-    `model` is a name, a folder, or an NDP whose context sets its units. Predictions are marginal, each row by itself given the
-    data, and free of random numbers; `steps` network calls make each. Joint draws never take fewer than 9 calls. Rows beyond
-    the 256 that the model was trained for are subsampled (by `random_state`), inputs beyond 10 chosen; a warning says so.
+    `fit` conditions the model on the data. Predictions are independent for each row given the data, use no random numbers, and
+    need not be Gaussian.
+
+    Data outside the limits of the model give a warning. Of more than 256 rows, a random 256 are used. Of more inputs than the
+    model was trained for, those with the largest rank correlation with the target are used. In predictions, inputs more than
+    two standard deviations outside the data are clipped.
+
+    Parameters
+    ----------
+    model : str or NDP, default="universal"
+        Name or folder of a model, or the model itself. Its units should come from the context (`ContextUnits`).
+    steps : int, default=5
+        Network calls for each prediction. Joint draws take at least 9.
+    device : str, default="auto"
+        "auto", "cpu" or "cuda".
+    random_state : int, default=0
+        Seed with which rows are subsampled.
+
+    Attributes
+    ----------
+    X_train_, y_train_ : ndarray
+        The data that are conditioned on.
+    columns_ : ndarray of int
+        The inputs that are used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndp import NDPRegressor
+    >>> X = np.linspace(0, 10, 40)[:, None]
+    >>> y = np.sin(X[:, 0]) + 3
+    >>> regressor = NDPRegressor().fit(X, y)
+    >>> mean, std = regressor.predict([[2.5], [7.5]], return_std=True)
+    >>> mean.round(1)
+    array([3.6, 3.9])
+    >>> regressor.sample_y([[2.5], [7.5]], n_samples=64).shape
+    (2, 64)
     """
 
     # Arguments are checked by `fit`, as scikit-learn wants it, and so they are not annotated.
@@ -43,16 +74,30 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> "NDPRegressor":
-        """Store the data; what it cannot take in is said here."""
+        """Condition the model on the data.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs: numbers, without missing values.
+        y : array-like of shape (n_samples,)
+            Observed values.
+
+        Returns
+        -------
+        NDPRegressor
+            The regressor itself.
+        """
         if not isinstance(self.steps, (int, np.integer)) or self.steps < 1:
             raise ValueError(f"steps must be a whole number of at least 1, not {self.steps!r}")
         _refuse_categories(X)
         x, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
         dims = self._ndp().input_dims
-        rows = rows_to_keep(y, MOST_OBSERVATIONS, np.random.default_rng(self.random_state))
+        rows = rows_to_keep(y, MAX_OBSERVATIONS, np.random.default_rng(self.random_state))
         self.columns_ = columns_to_keep(x, y, max(dims) if dims else x.shape[1])
         self.X_train_, self.y_train_ = x[rows][:, self.columns_], y[rows].astype(np.float64)
         self.low_, self.high_, self.spread_ = x.min(0), x.max(0), x.std(0)
+        self._conditioned = self._condition()
         return self
 
     def predict(
@@ -61,20 +106,41 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
         return_std: bool = False,
         return_quantiles: Sequence[float] | None = None,
         *,
-        noisy: bool = True,
+        observation_noise: bool | None = True,
+        noisy: bool | None = None,
     ) -> Any:
-        """The mean at every row, and if asked for its standard deviation [N] or quantiles of these probabilities [N, Q].
+        """The mean at every row, and if asked for its standard deviation and quantiles.
 
-        They are of a new observation, or with `noisy=False` of the function without its noise.
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+        return_std : bool, default=False
+            Whether to return the standard deviation as well.
+        return_quantiles : sequence of float, optional
+            Probabilities of quantiles to return as well.
+        observation_noise : bool or None, default=True
+            True for new observations, False for values of the function. None is the function if the model can separate it
+            from its noise, and otherwise the one kind of values that it has.
+        noisy : bool, optional
+            Deprecated: the first name of `observation_noise`.
+
+        Returns
+        -------
+        ndarray or tuple of ndarray
+            The mean (n_samples,); then, if asked for, the standard deviation (n_samples,) and the quantiles
+            (n_samples, n_quantiles).
         """
         x = self._inputs(X)
-        laws = self._posterior(noisy).marginals
+        observation_noise = _read_noisy(observation_noise, noisy)
+        options: dict[str, Any] = {"joint": False, "observation_noise": observation_noise, "steps": self.steps}
+        posterior = self._posterior()
         if return_quantiles is None:
-            answer = list(laws.moments(x, steps=self.steps)[: 1 + return_std])
+            found = list(posterior.moments(x, **options)[: 1 + return_std])
         else:
-            moments, quantiles = laws.moments_and_quantiles(x, return_quantiles, steps=self.steps)
-            answer = [*moments[: 1 + return_std], quantiles.T]
-        arrays = tuple(np.asarray(part, dtype=np.float64) for part in answer)
+            moments, quantiles = posterior.summary(x, return_quantiles, **options)
+            found = [*moments[: 1 + return_std], np.asarray(quantiles).T]
+        arrays = tuple(np.asarray(part, dtype=np.float64) for part in found)
         return arrays[0] if len(arrays) == 1 else arrays
 
     def sample_y(
@@ -83,31 +149,86 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
         n_samples: int = 1,
         random_state: int | np.random.RandomState | None = 0,
         *,
-        noisy: bool = True,
+        observation_noise: bool | None = True,
+        noisy: bool | None = None,
     ) -> np.ndarray:
-        """Joint draws over all rows, [N, n_samples]: of new observations, or with `noisy=False` of whole functions."""
+        """Draws that are joint over all rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Inputs.
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState or None, default=0
+            Seed of the draws.
+        observation_noise : bool or None, default=True
+            As for `predict`.
+        noisy : bool, optional
+            Deprecated: the first name of `observation_noise`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_samples)
+            One function, or its observations, in every column.
+        """
         x = self._inputs(X)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        draws = self._posterior(noisy).sample(
-            x, n_samples, steps=max(self.steps, FEWEST_CALLS), generator=torch.Generator().manual_seed(seed)
+        draws = self._posterior().sample(
+            x,
+            n_samples,
+            observation_noise=_read_noisy(observation_noise, noisy),
+            steps=max(self.steps, FEWEST_CALLS),
+            generator=torch.Generator().manual_seed(seed),
         )
         return np.asarray(draws, dtype=np.float64).T
 
-    def log_prob(self, X: Any, y: Any) -> np.ndarray:
-        """Log-density of an observation `y` at every row by itself, in nats: [N]."""
+    def log_prob(self, X: Any, y: Any, *, observation_noise: bool | None = True) -> np.ndarray:
+        """The log-density of the value at every row, independent of the other rows given the data, in nats.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,)
+            Values.
+        observation_noise : bool or None, default=True
+            As for `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log-densities.
+        """
         x = self._inputs(X)
         values = np.asarray(y, dtype=np.float64).reshape(len(x))
-        return np.asarray(self._posterior(True).marginals.log_prob(x, values), dtype=np.float64)
+        log_p = self._posterior().log_prob(x, values, joint=False, observation_noise=observation_noise)
+        return np.asarray(log_p, dtype=np.float64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the posterior, which is made again when it is needed."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_conditioned"}
 
     def _inputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         x = validate_data(self, X, reset=False, dtype=np.float64)
-        return within_reach(x, self.low_, self.high_, self.spread_)[:, self.columns_]
+        return clip_to_support(x, self.low_, self.high_, self.spread_)[:, self.columns_]
 
-    def _posterior(self, noisy: bool) -> NDPPosterior:
-        ndp = self._ndp()
-        posterior = ndp.condition(self.X_train_, self.y_train_)
-        return posterior.observations if noisy and getattr(ndp.network, "tells_noise", False) else posterior
+    def _posterior(self) -> NDPPosterior:
+        """Given the fitted data. It is made again after unpickling, and after a change of the model or its device."""
+        made_for, posterior = getattr(self, "_conditioned", (None, None))
+        if posterior is None or made_for != self._made_for():
+            self._conditioned = self._condition()
+            _, posterior = self._conditioned
+        return posterior
+
+    def _condition(self) -> tuple[tuple[Any, ...], NDPPosterior]:
+        return self._made_for(), self._ndp().condition(self.X_train_, self.y_train_)
+
+    def _made_for(self) -> tuple[Any, ...]:
+        """What a posterior belongs to, besides the data. A model can be moved to another device in place."""
+        return self.model, self.device, self.model.device if isinstance(self.model, NDP) else None
 
     def _ndp(self) -> NDP:
         if isinstance(self.model, NDP):
@@ -125,7 +246,7 @@ def _loaded(name: str, device: str) -> NDP:
 
 
 def _on_device(model: NDP, device: str) -> NDP:
-    """The model itself, or a copy of it where it is elsewhere."""
+    """The model itself, or a copy of it if it is on another device."""
     if not isinstance(model.network, torch.nn.Module) or model.device.type == read_device(device).type:
         return model
     twin = copy(model)
@@ -133,19 +254,26 @@ def _on_device(model: NDP, device: str) -> NDP:
     return twin
 
 
+def _read_noisy(observation_noise: bool | None, noisy: bool | None) -> bool | None:
+    """`observation_noise`, unless the old name is used: `noisy=False` was ignored by models with one kind of values."""
+    if noisy is None:
+        return observation_noise
+    warnings.warn("noisy is deprecated: use observation_noise", DeprecationWarning, stacklevel=3)
+    return True if noisy else None
+
+
 def _refuse_categories(X: Any) -> None:
-    """Text and categories, in a table with named columns or in an array."""
+    """Raise an error that names the columns with text or categories, in a table with named columns or in an array."""
     if hasattr(X, "dtypes") and hasattr(X, "columns"):
-        wrong = [
-            str(name) for name in X.columns if str(X[name].dtype) in ("category", "str", "string") or _is_text(X[name])
-        ]
+        kinds = ("category", "str", "string")
+        wrong = [str(name) for name in X.columns if str(X[name].dtype) in kinds or _is_text(X[name])]
     else:
         array = np.asarray(X) if isinstance(X, (list, tuple, np.ndarray)) else np.empty(0)
         wrong = [str(i) for i in range(array.shape[1]) if _is_text(array[:, i])] if array.ndim == 2 else []
     if wrong:
         raise ValueError(
             f"columns hold categories or text, not numbers: {', '.join(wrong)}. Encode them first, such as with "
-            "sklearn.preprocessing.OneHotEncoder (few kinds) or OrdinalEncoder (kinds with an order) in a "
+            "sklearn.preprocessing.OneHotEncoder (few categories) or OrdinalEncoder (categories with an order) in a "
             "sklearn.compose.make_column_transformer, or leave them out"
         )
 

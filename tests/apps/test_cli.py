@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import typer
 from matplotlib.image import imread
 from typer.testing import CliRunner, Result
 
 import ndp
+from benchmarks.__main__ import app as benchmarks_app
 from ndp.apps.cli import app
-from ndp.apps.demo import read_table
+from ndp.apps.demo import read_data
 
 AT = "x1\n-0.5\n0.9\n0.1\n"
 CONTEXT = "x1,y,noise\n-0.6,1.2,0.1\n0.0,-0.4,0\n0.3,0.2,0.3\n"
@@ -42,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def call(*arguments: str) -> Result:
+def call(*arguments: str, app: typer.Typer = app) -> Result:
     return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", "NO_COLOR": "1"})
 
 
@@ -91,7 +93,7 @@ def test_the_demo_takes_a_table_of_ones_own(folder: Path) -> None:
 def test_the_demo_says_so_where_a_table_is_longer_than_the_model_knows(tmp_path: Path) -> None:
     (tmp_path / "long.csv").write_text("x,y\n" + "".join(f"{row},{row % 7}\n" for row in range(300)))
     with pytest.warns(UserWarning, match="300 observations are more than the 256 .* a random 256 of them are used"):
-        assert len(read_table(tmp_path / "long.csv").y) == 256
+        assert len(read_data(tmp_path / "long.csv").y) == 256
 
 
 # sample
@@ -119,26 +121,37 @@ def test_samples_are_those_of_the_library(folder: Path, model: str) -> None:
     np.testing.assert_allclose(list(table.values()), expected, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("noise", [[], ["--function"], ["--observation-noise"]])
 @pytest.mark.parametrize("context", [[], ["--context", "nothing.csv"]])
-def test_without_observations_samples_are_of_the_prior(folder: Path, context: list[str]) -> None:
-    result = sample(*context, "--plot", "plot.png")
+def test_without_observations_samples_are_of_the_prior(folder: Path, context: list[str], noise: list[str]) -> None:
+    result = sample(*context, *noise, "--plot", "plot.png")
     assert result.exit_code == 0, result.output
     table = read(folder / "draws.csv")
+    noisy = noise == ["--observation-noise"]
     np.testing.assert_array_equal(table["mean"], 0)
-    np.testing.assert_allclose(table["std"], np.sqrt(1 + 0.05**2), rtol=1e-6)
-    prior = ndp.load("gp-se").sample(np.array([-0.5, 0.9, 0.1]), 4, generator=torch.Generator().manual_seed(0))
+    np.testing.assert_allclose(table["std"], np.sqrt(1 + noisy * 0.05**2), rtol=1e-6)
+    x, generator = np.array([-0.5, 0.9, 0.1]), torch.Generator().manual_seed(0)
+    prior = ndp.load("gp-se").sample(x, 4, observation_noise=noisy, generator=generator)
     np.testing.assert_allclose([table[f"draw{i}"] for i in range(1, 5)], prior, rtol=1e-6)
     assert is_a_picture(folder / "plot.png")
 
 
 def test_samples_in_two_dimensions(folder: Path) -> None:
-    result = sample("--context", "context2.csv", at="at2.csv")
+    result = sample("--context", "context2.csv", "--observation-noise", at="at2.csv")
     assert result.exit_code == 0, result.output
     table = read(folder / "draws.csv")
     gain = 1 / (1 + 0.05**2)
     cross = np.array([1.0, np.exp(-2 / (2 * 2 / 16))])  # at squared distances 0 and 2, with lengthscale sqrt(2) / 4
     np.testing.assert_allclose(table["mean"], 0.5 * gain * cross, rtol=1e-6)
     np.testing.assert_allclose(table["std"], np.sqrt(1 + 0.05**2 - gain * cross**2), rtol=1e-6)
+
+
+def test_a_model_with_one_kind_of_values_cannot_draw_the_other(folder: Path) -> None:
+    assert sample("--observation-noise", model="oracle-se").exit_code == 0
+    result = sample("--function", "--out", "none.csv", model="oracle-se")
+    assert result.exit_code == 2
+    assert "Error: this model has one kind of values" in result.stderr
+    assert not (folder / "none.csv").exists()
 
 
 @pytest.mark.parametrize("model", ["gp-se", "oracle-se"])
@@ -194,26 +207,56 @@ def test_models_are_listed_and_can_be_loaded() -> None:
     for name in ("se", "matern52", "step", "matern32-marginal"):
         assert re.search(rf"^ *{name} .*\d MB *$", result.stdout, re.MULTILINE)
         assert isinstance(ndp.load(name), ndp.NDP)
-    stds = [np.asarray(ndp.load(name).condition(np.zeros(1), np.ones(1)).moments(np.zeros(1)).std) for name in listed]
+    posteriors = [ndp.load(name).condition(np.zeros(1), np.ones(1)) for name in listed]
+    stds = [np.asarray(posterior.std(np.zeros(1), observation_noise=True)) for posterior in posteriors]
     np.testing.assert_allclose(stds, np.sqrt(1 + 0.05**2 - 1 / (1 + 0.05**2)), rtol=0.02)  # for every kernel alike
+
+
+def test_names_of_models_are_whole_on_a_narrow_screen() -> None:
+    result = CliRunner().invoke(app, ["models"], env={"COLUMNS": "80", "NO_COLOR": "1"})
+    lines = result.stdout.splitlines()
+    for name in ("matern32-marginal", "universal"):
+        assert any(line.split()[:1] == [name] for line in lines), result.stdout
 
 
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ([], ["demo", "sample", "models", "export", "reproduce"]),
-        (["demo"], ["--context", "--out", "--draws", "--steps", "--seed", "Give the pretrained model a table"]),
+        ([], ["demo", "sample", "models", "export", "predict", "complete", "evaluate", "train", "serve"]),
+        (["demo"], ["--context", "--out", "--draws", "--steps", "--seed", "Draw the functions behind a table"]),
         (["sample"], ["--model", "--at", "--context", "--draws", "--out", "--plot", "--seed", "Draw functions"]),
+        (["sample"], ["--observation-noise", "--function"]),
+        (["predict"], ["--target", "--at", "--out", "--plot", "--model", "--seed", "Predict a column"]),
+        (["complete"], ["--mask", "--model", "--draws", "--steps", "--size", "--out", "--seed", "Complete a picture"]),
+        (["evaluate"], ["--tasks", "--draws", "--steps", "--dim", "--shift", "--json", "--record", "Score a model"]),
         (["models"], ["List the models"]),
-        (["export"], ["--half", "Copy a model"]),
-        (["reproduce"], ["closed-form", "choices", "timing"]),
-        (["reproduce", "closed-form"], ["--tasks", "--quick", "--out", "perfect denoiser"]),
+        (["export"], ["--half", "Copy the weights"]),
     ],
 )
 def test_help_names_every_option(command: list[str], words: list[str]) -> None:
     result = call(*command, "--help")
     assert result.exit_code == 0
     assert [word for word in words if word not in result.stdout] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ([], ["closed-form", "choices", "timing"]),
+        (["closed-form"], ["--tasks", "--quick", "--out", "perfect denoiser"]),
+    ],
+)
+def test_the_help_of_the_experiments_names_every_option(command: list[str], words: list[str]) -> None:
+    result = call(*command, "--help", app=benchmarks_app)
+    assert result.exit_code == 0
+    assert [word for word in words if word not in result.stdout] == []
+
+
+def test_the_old_command_for_experiments_says_where_they_are() -> None:
+    result = call("reproduce", "regression", "--quick")
+    assert result.exit_code == 2
+    assert re.fullmatch(r"Error: .* python -m benchmarks regression --quick\n", result.stderr)
+    assert "reproduce" not in call("--help").stdout
 
 
 def test_help_does_not_wait_for_torch() -> None:
@@ -352,16 +395,9 @@ def test_a_mistake_in_training_is_one_line_and_makes_no_folder(folder: Path, arg
     ("arguments", "message"),
     [
         ("evaluate step", "step was not trained on a Gaussian process with an exact posterior"),
-        ("evaluate gp-se", "gp-se is exact"),
+        ("evaluate gp-se", "gp-se is an exact Gaussian process; name a diffusion model"),
         ("evaluate se --device cuda", "there is no CUDA device here; use --device cpu"),
         ("evaluate se --device tpu", "a device is auto, cpu or cuda, not 'tpu'"),
-        (
-            "reproduce regression --kernel rbf --rows truth",
-            "there is no kernel named 'rbf'; there are: se, matern52, sawtooth, mixture",
-        ),
-        ("reproduce regression --device cuda --rows ours", "there is no CUDA device here; use --device cpu"),
-        ("reproduce global-optimisation --model se", "se is not a joint model; train one with ndp train --model joint"),
-        ("reproduce calibration --device cuda", "there is no CUDA device here; use --device cpu"),
         (
             "train --prior se --model gpt --out run",
             "there are: ndp-paper, joint-paper, ndp, joint, gnp, convcnp",
@@ -372,6 +408,26 @@ def test_a_mistake_in_scoring_is_one_line(folder: Path, arguments: str, message:
     if "cuda" in arguments and torch.cuda.is_available():
         pytest.skip("there is a CUDA device here")
     result = call(*arguments.split())
+    assert result.exit_code == 2
+    assert re.fullmatch(rf"Error: .*{re.escape(message)}.*\n", result.stderr), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            "regression --kernel rbf --rows truth",
+            "there is no kernel named 'rbf'; there are: se, matern52, sawtooth, mixture",
+        ),
+        ("regression --device cuda --rows ours", "there is no CUDA device here; use --device cpu"),
+        ("global-optimisation --model se", "se is not a joint model; train one with ndp train --model joint"),
+        ("calibration --device cuda", "there is no CUDA device here; use --device cpu"),
+    ],
+)
+def test_a_mistake_in_an_experiment_is_one_line(folder: Path, arguments: str, message: str) -> None:
+    if "cuda" in arguments and torch.cuda.is_available():
+        pytest.skip("there is a CUDA device here")
+    result = call(*arguments.split(), app=benchmarks_app)
     assert result.exit_code == 2
     assert re.fullmatch(rf"Error: .*{re.escape(message)}.*\n", result.stderr), result.stderr
     assert not (folder / "results").exists()
@@ -408,7 +464,6 @@ def test_a_model_is_trained_sampled_and_scored(folder: Path) -> None:
     (recorded,) = ndp.load("runs/small").about["scores"]["evaluations"]  # type: ignore[union-attr]
     assert (recorded["dim"], recorded["steps"]) == (1, 3)
     timed = call(
-        "reproduce",
         "timing",
         "--model",
         "runs/small",
@@ -418,6 +473,7 @@ def test_a_model_is_trained_sampled_and_scored(folder: Path) -> None:
         "1",
         "--out",
         "timing.json",
+        app=benchmarks_app,
     )
     assert timed.exit_code == 0, timed.output
     assert [one["calls"] for one in json.loads((folder / "timing.json").read_text())] == [0, 10, 20, 10]

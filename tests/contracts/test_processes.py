@@ -13,10 +13,9 @@ from torch import Tensor
 import ndp
 from ndp.core.randomness import noise_from
 from ndp.diffusion.solvers import ancestral
-from ndp.models.registry import marginalised_gp
+from ndp.gp.named import marginalised_gp
 from ndp.networks.bidimensional import BiDimensionalAttention
 from ndp.networks.joint import JointAttention
-from ndp.processes.joint import JointNDP
 
 
 def small_network(dtype: torch.dtype, **options: Any) -> ndp.NDP:
@@ -27,12 +26,12 @@ def small_network(dtype: torch.dtype, **options: Any) -> ndp.NDP:
     return ndp.NDP(network.requires_grad_(False), noise_floor=0.05)
 
 
-def small_joint_network() -> JointNDP:
+def small_joint_network() -> ndp.NDP:
     """The same of inputs and outputs, whose values at known inputs must keep the contract."""
     torch.manual_seed(0)
-    network = JointAttention(width=8, heads=2, blocks=2, level_width=8, scouts=3).double()
+    network = JointAttention(width=8, heads=2, blocks=2, level_width=8, anchor_points=3).double()
     torch.nn.init.normal_(network.out.weight, std=0.1)
-    return JointNDP(network.requires_grad_(False), noise_floor=0.05)
+    return ndp.NDP(network.requires_grad_(False), noise_floor=0.05)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """The joint objective: what is known does not count, and with known inputs it is the objective of regression."""
 
 import torch
+from ndp.diffusion.joint_objective import joint_denoising_loss, noise_one_or_both
 from torch import Tensor
 
-from ndp.diffusion.joint_objective import joint_denoising_loss, noise_one_or_both
 from ndp.diffusion.levels import CLEAN
 from ndp.diffusion.objective import denoising_loss
 from ndp.networks.joint import JointAttention, KnownInputs
@@ -15,7 +15,7 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 def network() -> JointAttention:
     torch.manual_seed(0)
-    made = JointAttention(width=16, heads=2, blocks=1, level_width=8, scouts=4).double()
+    made = JointAttention(width=16, heads=2, blocks=1, level_width=8, anchor_points=4).double()
     for out in (made.out, made.out_of_inputs):
         torch.nn.init.normal_(out.weight)
     return made.requires_grad_(False)

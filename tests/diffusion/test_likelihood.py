@@ -12,8 +12,8 @@ from ndp.core.units import FixedUnits
 from ndp.diffusion.levels import log_uniform
 from ndp.diffusion.likelihood import exact_divergence, hutchinson_divergence, log_prob
 from ndp.gp.exact import GP
+from ndp.gp.named import regression_gp
 from ndp.gp.oracle import GPOracle, gaussian_denoiser
-from ndp.models.registry import regression_gp
 from ndp.processes.ndp import NDP
 
 

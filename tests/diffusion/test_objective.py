@@ -7,8 +7,8 @@ from torch import Tensor
 from ndp.diffusion.levels import CLEAN, cosine, log_uniform
 from ndp.diffusion.objective import Error, denoising_loss, draw_levels, draw_levels_from, hold_context
 from ndp.diffusion.prediction import Prediction
+from ndp.gp.named import regression_gp
 from ndp.gp.oracle import GPOracle
-from ndp.models.registry import regression_gp
 from ndp.priors.tasks import Synthetic
 
 BATCH, CONTEXT = 1024, 4

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from ndp.diffusion.propagation import UncorrelatedNoise, affine_law, ensemble_law
+from ndp.diffusion.propagation import UncorrelatedNoise, affine_moments, ensemble_moments
 
 
-def test_affine_law_reads_off_mean_and_covariance() -> None:
+def test_affine_moments_reads_off_mean_and_covariance() -> None:
     matrix = torch.tensor([[1.0, 2.0], [0.0, -1.0]], dtype=torch.float64)
     offset = torch.tensor([[0.5], [3.0]], dtype=torch.float64)
-    mean, covariance = affine_law(lambda z: matrix @ z + offset, torch.zeros(1, 2, 1, dtype=torch.float64))
+    mean, covariance = affine_moments(lambda z: matrix @ z + offset, torch.zeros(1, 2, 1, dtype=torch.float64))
     torch.testing.assert_close(mean, offset[None])
     torch.testing.assert_close(covariance, (matrix @ matrix.T)[None])
 
@@ -23,7 +23,7 @@ def test_an_ensemble_with_uncorrelated_noise_has_the_exact_covariance_of_a_rando
         y = shrink @ y
         y = y + 0.3 * noise(y)
         covariance = shrink @ covariance @ shrink.T + 0.09 * torch.eye(2, dtype=torch.float64)
-    mean, found = ensemble_law(y)
+    mean, found = ensemble_moments(y)
     torch.testing.assert_close(found[0], covariance)
     torch.testing.assert_close(mean, torch.zeros_like(mean), rtol=0, atol=1e-12)
 

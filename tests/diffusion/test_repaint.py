@@ -5,11 +5,11 @@ import torch
 
 from benchmarks.closed_form import draw_tasks, repaint_loss
 from ndp.diffusion.levels import CLEAN, cosine, level_of_ratio
-from ndp.diffusion.propagation import UncorrelatedNoise, ensemble_law
+from ndp.diffusion.propagation import UncorrelatedNoise, ensemble_moments
 from ndp.diffusion.repaint import repaint
 from ndp.diffusion.solvers import Variance, ancestral, to_zero
+from ndp.gp.named import regression_gp
 from ndp.gp.oracle import gaussian_denoiser
-from ndp.models.registry import regression_gp
 
 
 @pytest.mark.parametrize("kernel", ["se", "matern52"])
@@ -37,7 +37,7 @@ def test_without_context_and_repeats_it_is_ancestral_sampling() -> None:
             y = repaint(denoise, start, nothing, nothing[..., 0], levels, noise=noise, repeats=1)
         else:
             y = to_zero(denoise, ancestral(denoise, start, levels, noise=noise), levels[-1])
-        laws.append(ensemble_law(y)[1])
+        laws.append(ensemble_moments(y)[1])
     torch.testing.assert_close(laws[0], laws[1])
 
 
@@ -63,7 +63,7 @@ def test_a_noisy_context_gives_the_posterior_with_that_noise() -> None:
     noise = UncorrelatedNoise()
     start = noise(torch.zeros(6, 1, 1, 1, dtype=torch.float64))
     draws = repaint(denoise, start, y_context, level_context, cosine(100), noise=noise, repeats=20)
-    mean, variance = ensemble_law(draws)
+    mean, variance = ensemble_moments(draws)
     gain = covariance[0, 0, 1] / (covariance[0, 0, 0] + 0.25)
     assert mean.item() == pytest.approx(gain.item() * 1.5, abs=0.03)
     assert variance.item() == pytest.approx((covariance[0, 1, 1] - gain * covariance[0, 0, 1]).item(), abs=0.03)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from benchmarks.closed_form import Tasks, ancestral_loss, draw_tasks, solver_loss
 from ndp.diffusion.levels import alpha, log_uniform, sigma
-from ndp.diffusion.propagation import UncorrelatedNoise, ensemble_law
+from ndp.diffusion.propagation import UncorrelatedNoise, ensemble_moments
 from ndp.diffusion.solvers import (
     Solver,
     Variance,
@@ -127,7 +127,7 @@ def test_an_ancestral_step_has_the_variance_of_the_literature() -> None:
     levels = log_uniform(4, smallest=0.3)
     start = sigma(levels[0]) * noise(zero.expand(10, 1, 3, 1))
     y = ancestral(denoise, start, levels, noise=noise, variance=Variance.BETA_TILDE)
-    _, covariance = ensemble_law(y)
+    _, covariance = ensemble_moments(y)
     torch.testing.assert_close(covariance[0], sigma(levels[-1]) ** 2 * torch.eye(3, dtype=torch.float64))
 
 
@@ -140,7 +140,7 @@ def test_beta_is_exact_for_unit_variance_and_beta_tilde_is_not() -> None:
     for variance in Variance:
         noise = UncorrelatedNoise()
         start = noise(zero.expand(10, 1, 2, 1))
-        laws[variance] = ensemble_law(ancestral(denoise, start, levels, noise=noise, variance=variance))[1][0]
+        laws[variance] = ensemble_moments(ancestral(denoise, start, levels, noise=noise, variance=variance))[1][0]
     torch.testing.assert_close(laws[Variance.BETA], unit)
     assert (laws[Variance.BETA_TILDE].diagonal() < 0.9).all()
 
@@ -150,5 +150,5 @@ def test_solvers_treat_every_draw_alone() -> None:
     many = torch.stack([start, 2 * start, -start])
     for solver in (ddim, heun, dpm_solver, partial(ancestral, noise=torch.zeros_like)):
         together = solver(denoise, many, log_uniform(6))
-        for draw, independent in zip(together, many, strict=True):
+        for draw, alone in zip(together, many, strict=True):
             torch.testing.assert_close(solver(denoise, alone, log_uniform(6)), draw, rtol=1e-12, atol=1e-12)

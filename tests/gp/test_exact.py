@@ -10,7 +10,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from ndp.gp.exact import GP, ScaledToDimension
-from ndp.models.registry import regression_gp
+from ndp.gp.named import regression_gp
 
 
 def data(dim: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

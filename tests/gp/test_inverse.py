@@ -3,8 +3,8 @@
 import torch
 
 from ndp.gp.inverse import ExactInputs, law_of_input, middles, shares
+from ndp.gp.named import minima_gp
 from ndp.models.metrics import total_variation
-from ndp.models.registry import minima_gp
 
 X = torch.tensor([[[-0.6], [0.1], [0.5]], [[-0.9], [-0.1], [0.2]]], dtype=torch.float64)
 Y = torch.tensor([[[1.0], [-0.5], [0.3]], [[0.2], [-1.2], [1.5]]], dtype=torch.float64)

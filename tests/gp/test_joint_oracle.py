@@ -4,23 +4,22 @@ from typing import Any
 
 import pytest
 import torch
+from ndp.diffusion.joint_objective import joint_denoising_loss, noise_one_or_both
 from torch import Tensor
 
 import ndp
-from ndp.diffusion.joint_objective import joint_denoising_loss, noise_one_or_both
 from ndp.diffusion.levels import CLEAN
 from ndp.diffusion.objective import draw_levels, hold_context
 from ndp.gp.inverse import law_of_input, shares
 from ndp.gp.joint_oracle import JointOracle
+from ndp.gp.named import minima_gp
 from ndp.gp.oracle import GPOracle
 from ndp.models.metrics import total_variation
-from ndp.models.registry import minima_gp
 from ndp.priors.tasks import Synthetic
-from ndp.processes.joint import JointNDP
 
 GP = minima_gp()
 ORACLE = JointOracle(GP, nodes=400)
-MODEL = JointNDP(ORACLE, noise_floor=GP.noise)
+MODEL = ndp.NDP(ORACLE, noise_floor=GP.noise)
 BINS, DRAWS = 20, 600
 
 
@@ -74,7 +73,7 @@ def test_repaint_of_a_value_draws_inputs_from_nearly_their_exact_law() -> None:
     """More repeats come nearer to it: RePaint is biased by itself."""
     x, y, asked = tasks()
     law = law_of_input(GP.condition(x[:1], y[:1]), asked[:1], BINS)
-    model = JointNDP(Continued(x[0], y[0]))
+    model = ndp.NDP(Continued(x[0], y[0]))
     nothing = torch.zeros(0, 1, dtype=torch.float64)
     found = []
     for repeats in (1, 8):

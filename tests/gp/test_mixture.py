@@ -6,7 +6,8 @@ import torch
 
 from ndp.gp.exact import GP
 from ndp.gp.mixture import GPMixture, log_normal_lengthscales
-from ndp.models.registry import marginalised_gp, matern32, regression_gp
+from ndp.gp.named import marginalised_gp, regression_gp
+from ndp.models.registry import matern32
 from ndp.priors.registry import make_prior
 
 X = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]

@@ -9,7 +9,7 @@ import torch
 
 import ndp
 from ndp.core.units import FixedUnits
-from ndp.models.checkpoint import read_model, write_model
+from ndp.models.registry import read_model, write_model
 from ndp.networks.bidimensional import BiDimensionalAttention
 
 X, Y = np.array([[0.0], [3.0], [9.0]]), np.array([100.0, 120.0, 90.0])

@@ -1,8 +1,8 @@
 """Evaluation: a perfect model scores a gap of nothing, a wrong one does not."""
 
+from ndp.gp.named import regression_gp
 from ndp.gp.oracle import GPOracle
 from ndp.models.evaluation import evaluate
-from ndp.models.registry import regression_gp
 from ndp.processes.ndp import NDP
 
 

@@ -8,8 +8,9 @@ import torch
 
 import ndp
 from benchmarks.universal import hierarchical_gap
+from ndp.gp.named import regression_gp
 from ndp.models.evaluation import evaluate
-from ndp.models.registry import load, regression_gp, shipped
+from ndp.models.registry import load, shipped
 from ndp.priors.image import IMAGE_SETS
 from ndp.priors.tasks import Synthetic
 from ndp.processes.ndp import NDP

@@ -8,7 +8,7 @@ import torch
 
 import ndp
 from ndp.core.units import ContextUnits
-from ndp.models.checkpoint import read_model, write_model
+from ndp.models.registry import read_model, write_model
 from ndp.training.build import begin_with, make_ndp, make_sources, make_validation
 from ndp.training.config import Recipe
 from ndp.training.loop import fit
@@ -165,8 +165,8 @@ def test_trust_is_learned_beside_a_network_that_stays_as_it_is_and_a_run_goes_on
     changed = {k for k, v in model.network.state_dict().items() if not torch.equal(v, started[k])}
     assert changed == {k for k in started if k.startswith("trust.")}
     assert model.input_dims == (1, 2, 3)  # those of the network that it began with
-    write_model(model, tmp_path / "advised")
-    assert read_model(tmp_path / "advised").network.trust is not None
+    write_model(model, tmp_path / "experts")
+    assert read_model(tmp_path / "experts").network.trust is not None
 
     folder = RunFolder.create(tmp_path / "run", recipe)
     cut = make_ndp(recipe)
@@ -183,12 +183,12 @@ def test_trust_is_learned_beside_a_network_that_stays_as_it_is_and_a_run_goes_on
         torch.testing.assert_close(again.network.state_dict()[key], value, rtol=1e-5, atol=1e-7)
 
     without = make_ndp(RECIPE)
-    begin_with(without, str(tmp_path / "advised"))
+    begin_with(without, str(tmp_path / "experts"))
     for key, value in without.network.state_dict().items():
         assert torch.equal(value, started[key])
 
 
-@pytest.mark.parametrize("wrong", [{"prior": "se"}, {"start": ""}, {"network": {**SMALL, "advised": False}}])
+@pytest.mark.parametrize("wrong", [{"prior": "se"}, {"start": ""}, {"network": {**SMALL, "experts": False}}])
 def test_trust_is_for_an_advised_universal_network_that_starts_from_one(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="whom to trust"):
         Recipe.from_dict(RECIPE.as_dict() | {"trust_only": True, "start": "universal"} | wrong)

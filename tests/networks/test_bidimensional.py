@@ -36,10 +36,10 @@ def network(
         attention=attention,
         inputs=inputs,
         context=context,
-        counts_dims=True,
+        input_count=True,
         level_width=8,
     ).double()
-    for starts_at_zero in (made.out.weight, made.dims_code):
+    for starts_at_zero in (made.out.weight, made.input_count_code):
         torch.nn.init.normal_(starts_at_zero)
     return made.requires_grad_(False)
 
@@ -211,13 +211,13 @@ def test_a_separate_context_does_not_see_targets_and_targets_see_it() -> None:
 def test_the_number_of_dimensions_is_told() -> None:
     """At one dimension nothing is added. At more, a code that is not zero matters, and one that is makes no difference."""
     net = network(PointAttention.SUMMED, Inputs.ROTARY)
-    plain = BiDimensionalAttention(**{**net.config, "counts_dims": False}).double()
-    plain.load_state_dict({name: value for name, value in net.state_dict().items() if name != "dims_code"})
+    plain = BiDimensionalAttention(**{**net.config, "input_count": False}).double()
+    plain.load_state_dict({name: value for name, value in net.state_dict().items() if name != "input_count_code"})
     x, y_t, level, mask = random_points(7, 6, 1)
     torch.testing.assert_close(net(x, y_t, level, mask), plain(x, y_t, level, mask), rtol=0, atol=0)
     x, y_t, level, mask = random_points(7, 6, 3)
     assert (net(x, y_t, level, mask) - plain(x, y_t, level, mask))[mask].abs().max() > 0.01
-    net.dims_code.zero_()
+    net.input_count_code.zero_()
     torch.testing.assert_close(net(x, y_t, level, mask), plain(x, y_t, level, mask), rtol=0, atol=0)
 
 
@@ -269,7 +269,7 @@ def test_a_network_whose_context_reads_from_targets_refuses_to_be_asked_for_them
 
 def test_functions_and_observations_differ_at_the_targets_only_and_only_where_the_network_tells_them() -> None:
     torch.manual_seed(0)
-    net = BiDimensionalAttention(width=16, heads=2, blocks=2, level_width=8, tells_noise=True).double()
+    net = BiDimensionalAttention(width=16, heads=2, blocks=2, level_width=8, separates_noise=True).double()
     torch.nn.init.normal_(net.out.weight)
     net.requires_grad_(False)
     x, y, level, mask = random_points(1, 9, 2)

@@ -116,7 +116,9 @@ def test_pieces_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def advised(*, trust: float) -> BiDimensionalAttention:
     torch.manual_seed(0)
-    net = BiDimensionalAttention(width=16, heads=2, blocks=2, level_width=8, tells_noise=True, advised=True).double()
+    net = BiDimensionalAttention(
+        width=16, heads=2, blocks=2, level_width=8, separates_noise=True, experts=True
+    ).double()
     torch.nn.init.normal_(net.out.weight, std=0.3)
     assert net.trust is not None
     torch.nn.init.normal_(net.trust.tell.weight, std=trust)
@@ -126,7 +128,7 @@ def advised(*, trust: float) -> BiDimensionalAttention:
 def test_without_trust_it_is_the_network_that_nobody_advises_and_with_it_alone_differs() -> None:
     x, y, level, x_target = points()
     net, trusting = advised(trust=0.0), advised(trust=1.0)
-    plain = BiDimensionalAttention(**{**net.config, "advised": False}).double()
+    plain = BiDimensionalAttention(**{**net.config, "experts": False}).double()
     plain.load_state_dict({name: value for name, value in net.state_dict().items() if not name.startswith("trust.")})
     y_t = torch.randn(2, 4, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     all_x, all_y = torch.cat([x, x_target], dim=1), torch.cat([y[..., None], y_t], dim=1)
@@ -163,9 +165,9 @@ def test_encoded_once_it_answers_as_in_training_and_each_value_by_itself(of_func
 
 def test_what_cannot_be_advised_is_told() -> None:
     with pytest.raises(ValueError, match="one output"):
-        BiDimensionalAttention(num_outputs=3, advised=True)
+        BiDimensionalAttention(num_outputs=3, experts=True)
     with pytest.raises(ValueError, match="separate"):
-        BiDimensionalAttention(context=ContextAttention.FULL, advised=True)
+        BiDimensionalAttention(context=ContextAttention.FULL, experts=True)
 
 
 def test_all_of_it_is_made_where_the_data_are() -> None:

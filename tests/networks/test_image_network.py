@@ -21,7 +21,7 @@ KINDS = {
         "ordered_dims": 2,
         "inputs": "raw",
         "context": "full",
-        "counts_neighbours": False,
+        "local_density": False,
     },
 }
 both = pytest.mark.parametrize("kind", list(KINDS))

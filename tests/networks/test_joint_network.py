@@ -10,12 +10,12 @@ from ndp.diffusion.levels import CLEAN
 from ndp.networks.attention import PointAttention
 from ndp.networks.joint import JointAttention, KnownInputs, grid_of_box
 
-OURS = {"scouts": 9}
+OURS = {"anchor_points": 9}
 PAPER = {
     "attention": "per_dimension",
     "rotary": False,
-    "counts_neighbours": False,
-    "scouts": 0,
+    "local_density": False,
+    "anchor_points": 0,
 }
 every_form = pytest.mark.parametrize("form", [OURS, PAPER, {**OURS, "attention": "per_dimension"}])
 LIKE = torch.zeros((), dtype=torch.float64)
@@ -165,7 +165,7 @@ def test_it_starts_at_zero_and_refuses_what_it_cannot_be() -> None:
     assert net.config["attention"] == PointAttention.SUMMED
     for wrong, message in (
         ({"width": 60}, "multiple of twice"),
-        ({"scouts": -1}, "-1 scouts"),
+        ({"anchor_points": -1}, "-1 scouts"),
     ):
         with pytest.raises(ValueError, match=message):
             JointAttention(**wrong)

@@ -64,7 +64,7 @@ def test_gradients_through_half_precision_attention_are_those_of_float32() -> No
     assert (unscaled - expected).norm() / expected.norm() > 2 * error
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("kind", ["rotary", "raw", "image"])
 @pytest.mark.parametrize("points", [26, 60, 148, 266])
 def test_gradients_in_bfloat16_on_the_gpu_are_those_of_float32(kind: str, points: int) -> None:

@@ -7,11 +7,11 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ndp.models.registry import regression_gp
+from ndp.diffusion.objective import StepInputs
+from ndp.gp.named import regression_gp
 from ndp.priors.tasks import EqualContext, Synthetic
 from ndp.processes.architectures import Kind
 from ndp.processes.neural_process import NeuralProcess
-from ndp.training.update import StepInputs
 
 SMALL: dict[str, Any] = {"width": 16, "dim_embedding": 16, "num_dec_layers": 2}
 CAPTURABLE = [kind for kind in Kind if not kind.convolutional]

@@ -7,20 +7,18 @@ import pytest
 import torch
 
 import ndp
-from ndp.models.checkpoint import read_model, write_model
-from ndp.models.registry import load_ndp
+from ndp.models.registry import load_ndp, read_model, write_model
 from ndp.networks.joint import JointAttention
-from ndp.processes.joint import JointNDP
 from ndp.training.build import make_model, make_sources
 from ndp.training.config import Recipe
 
 
-def model(**options: object) -> JointNDP:
+def model(**options: object) -> ndp.NDP:
     torch.manual_seed(0)
-    network = JointAttention(width=16, heads=2, blocks=1, level_width=8, scouts=6).double()
+    network = JointAttention(width=16, heads=2, blocks=1, level_width=8, anchor_points=6).double()
     for out in (network.out, network.out_of_inputs):
         torch.nn.init.normal_(out.weight, std=0.1)
-    return JointNDP(network.requires_grad_(False), noise_floor=0.05, about={"trained_on": "nothing"}, **options)
+    return ndp.NDP(network.requires_grad_(False), noise_floor=0.05, about={"trained_on": "nothing"}, **options)
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -111,21 +109,21 @@ def test_a_saved_model_is_the_same_and_its_values_are_an_ndp(tmp_path: Path) -> 
     made.network.float()  # type: ignore[union-attr]
     write_model(made, tmp_path / "joint")
     again = ndp.load(str(tmp_path / "joint"))
-    assert isinstance(again, JointNDP)
+    assert isinstance(again, ndp.NDP)
     assert again.about == {"trained_on": "nothing"}
     assert (again.input_dims, again.noise_floor, again.trained_ratios) == ((1,), 0.05, (0.004, 80.0))
     drawn = [m.condition(X, Y).sample_inputs(0.0, 4, generator=seeded()) for m in (made, again)]
     torch.testing.assert_close(*drawn, rtol=0, atol=0)
     values = [m.sample(X, 2, generator=seeded()) for m in (made, load_ndp(str(tmp_path / "joint")))]
     torch.testing.assert_close(*values, rtol=0, atol=0)
-    assert isinstance(read_model(tmp_path / "joint"), JointNDP)
+    assert isinstance(read_model(tmp_path / "joint"), ndp.NDP)
 
 
 def test_recipes_of_joint_models() -> None:
     small = {"width": 16, "heads": 2, "blocks": 1, "level_width": 8}
     ours = Recipe.from_dict({"model": "joint", "prior": "minima", "dims": [1, 2], "network": small})
     made = make_model(ours)
-    assert isinstance(made, JointNDP)
+    assert isinstance(made, ndp.NDP)
     assert made.input_dims == (1, 2)
     batches = [s.draw(2, generator=seeded()) for s in make_sources(ours, torch.device("cpu"))]
     assert [(b.x.shape[-1], b.independent) for b in batches] == [(1, True), (1, False), (2, True), (2, False)]

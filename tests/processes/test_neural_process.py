@@ -9,7 +9,7 @@ import torch
 from lightning_fabric import Fabric
 
 import ndp
-from ndp.models.checkpoint import read_model, write_model
+from ndp.models.registry import read_model, write_model
 from ndp.processes.architectures import Kind
 from ndp.processes.neural_process import HeldOutLikelihood, NeuralProcess
 from ndp.training.build import make_model, make_sources, make_validation

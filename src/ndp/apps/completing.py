@@ -1,4 +1,4 @@
-"""`ndp complete`: a user's own picture, from some of its pixels."""
+"""`ndp complete`: completions of a picture, given some of its pixels."""
 
 from pathlib import Path
 
@@ -11,7 +11,8 @@ from ndp.core.io.images import is_grey, read_picture
 from ndp.core.plotting import check_ending, new_grid, plot_picture, save_figure
 from ndp.diffusion.solvers import Solver, dpm_solver
 from ndp.models.registry import load_ndp, prior_of
-from ndp.priors.image import IMAGE_SETS, pixel_grid
+from ndp.priors.image import pixel_grid
+from ndp.priors.registry import IMAGE_SETS
 from ndp.processes.ndp import NDP
 
 HALVES = {"upper": (0, -1), "lower": (0, 1), "left": (1, -1), "right": (1, 1)}
@@ -20,7 +21,7 @@ HALVES = {"upper": (0, -1), "lower": (0, 1), "left": (1, -1), "right": (1, 1)}
 def complete_to_file(
     image: Path, mask: str, out: Path, *, model: str, draws: int, steps: int, size: int | None, seed: int
 ) -> None:
-    """Read a picture and what of it is known, draw the rest, and write a picture of all."""
+    """Read a picture, draw the pixels that the mask leaves out, and write the known pixels beside the completions."""
     check_ending(out)
     network = _load(model or _model_for(image))
     size = size or IMAGE_SETS[prior_of(network)].size
@@ -48,7 +49,7 @@ def complete(
 ) -> np.ndarray:
     """Completions [S H W P] of a picture [H W P] of values from 0 to 1, of which the `known` [H W] pixels are kept.
 
-    The noise is that of `seed`, or given as `base_noise`, one number for each value that is drawn.
+    The noise of the draws comes from `seed`, or is given as `base_noise`, with one number for each value that is drawn.
     """
     if known.all():
         raise ValueError("every pixel is known: there is nothing to complete")
@@ -92,7 +93,13 @@ def _random(share: str, x: Float[Tensor, "N 2"], seed: int) -> Bool[Tensor, "N"]
 
 
 def _model_for(image: Path) -> str:
-    return "mnist" if is_grey(image) else "celeba32"
+    """The name of the shipped model for a picture."""
+    if is_grey(image):
+        return "mnist"
+    raise ValueError(
+        f"{image} has colours, and no model of colour pictures comes with the package. Name one with --model (docs/images.md "
+        "says how to train it)"
+    )
 
 
 def _load(name: str) -> NDP:

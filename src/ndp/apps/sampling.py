@@ -1,4 +1,4 @@
-"""`ndp sample`: from files to files."""
+"""`ndp sample`: draws of a model given the observations in a table."""
 
 from pathlib import Path
 
@@ -12,9 +12,20 @@ from ndp.models.registry import load
 
 
 def draw_to_files(
-    name: str, *, context: Path | None, at: Path, draws: int, out: Path, plot: Path | None, seed: int
+    name: str,
+    *,
+    context: Path | None,
+    at: Path,
+    draws: int,
+    out: Path,
+    plot: Path | None,
+    seed: int,
+    observation_noise: bool | None = None,
 ) -> int:
-    """Condition the model on a table, draw functions at the inputs of another, write a third; returns its rows."""
+    """Condition the model on a table, draw functions at the inputs of another, write a third; returns its rows.
+
+    The draws depend on `seed`. Mean and standard deviation do not: they are the posterior's moments, which share its encoding.
+    """
     if plot:
         check_ending(plot)
     x = read_inputs(at)
@@ -25,8 +36,9 @@ def draw_to_files(
     if plot and dim != 1:
         raise ValueError(f"a plot needs one input dimension; {at} has {dim}")
     posterior = load(name).condition(data.x, data.y, noise=data.noise)
-    functions = np.asarray(posterior.sample(x, draws, generator=torch.Generator().manual_seed(seed)))
-    mean, std = (np.asarray(moment) for moment in posterior.moments(x))
+    generator = torch.Generator().manual_seed(seed)
+    functions = np.asarray(posterior.sample(x, draws, observation_noise=observation_noise, generator=generator))
+    mean, std = (np.asarray(moment) for moment in posterior.moments(x, observation_noise=observation_noise))
     with atomic_write(out) as table:  # table and picture, or neither
         write_draws(table, x, mean, std, functions)
         if plot:

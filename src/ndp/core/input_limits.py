@@ -1,15 +1,18 @@
-"""What to do with data outside of what a model was trained for: say so, and answer sensibly all the same."""
+"""Limits of the data that a model was trained for. Data outside them are subsampled, dropped or clipped, with a warning."""
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import spearmanr
 
-MOST_OBSERVATIONS = 256  # that the universal model was trained with
-REACH = 2.0  # how far beyond the observations an answer still depends on where it is asked for, in standard deviations
+MAX_OBSERVATIONS = 256  # in the training of the universal model
+CLIP_DISTANCE = 2.0  # standard deviations from the data, beyond which predictions no longer depend on the input
+ROWS_NAMED = 5  # in a warning
 
 
 def rows_to_keep(y: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
-    """All rows, or an even choice of `most` of them."""
+    """The indices of all rows, or of a random choice of `most` of them."""
     if len(y) <= most:
         return np.arange(len(y))
     warnings.warn(
@@ -21,39 +24,41 @@ def rows_to_keep(y: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarr
 
 
 def columns_to_keep(x: np.ndarray, y: np.ndarray, most: int) -> np.ndarray:
-    """All inputs, or the `most` whose ranks go best with those of the target."""
+    """The indices of all inputs, or of the `most` with the largest rank correlation (Spearman's) with the target."""
     if x.shape[1] <= most:
         return np.arange(x.shape[1])
     warnings.warn(
-        f"{x.shape[1]} inputs are more than the {most} that the model was trained for; the {most} that go best with the "
-        "target are used",
+        f"{x.shape[1]} inputs are more than the {most} that the model was trained for; the {most} with the largest rank "
+        "correlation with the target are used",
         UserWarning,
         stacklevel=3,
     )
-    ranks = _ranks(x)
-    together = np.abs(ranks.T @ _ranks(y[:, None]))[:, 0]
-    return np.sort(np.argsort(-together, kind="stable")[:most])
+    correlation = np.zeros(x.shape[1])
+    if np.ptp(y) > 0:
+        for column in np.flatnonzero(np.ptp(x, axis=0) > 0):  # a constant has no ranks
+            correlation[column] = abs(spearmanr(x[:, column], y).statistic)
+    return np.sort(np.argsort(-correlation, kind="stable")[:most])
 
 
-def within_reach(x: np.ndarray, low: np.ndarray, high: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """Inputs no farther from the observations, in [low, high], than `REACH`; there the prior's spread has come back.
+def clip_to_support(
+    x: np.ndarray, low: np.ndarray, high: np.ndarray, std: np.ndarray, *, rows: Sequence[int] | None = None
+) -> np.ndarray:
+    """Inputs moved to at most `CLIP_DISTANCE` standard deviations outside the data, which lie in [low, high].
 
-    Where observations have no spread, the user's units stand in for it, as they do in the model (`ContextUnits`).
+    Farther out, a prediction is that of the prior. Where the data have no spread, 1 stands in for their standard deviation, as
+    in `ContextUnits`. A warning names the rows, counted from 0 or by their numbers in `rows`.
     """
-    reach = REACH * np.where(spread > 0, spread, 1.0)
-    near = np.clip(x, low - reach, high + reach)
-    if not np.array_equal(near, x):
+    margin = CLIP_DISTANCE * np.where(std > 0, std, 1.0)
+    clipped = np.clip(x, low - margin, high + margin)
+    changed = np.flatnonzero((clipped != x).any(1))
+    if len(changed):
+        names = [str(row if rows is None else rows[row]) for row in changed.tolist()]
+        listed = ", ".join(names[:ROWS_NAMED])
+        more = f" and {len(names) - ROWS_NAMED} more" if len(names) > ROWS_NAMED else ""
         warnings.warn(
-            "some inputs are far from every observation; there the answer is that of the edge of what the data can tell, "
-            f"{REACH:g} standard deviations beyond them",
+            f"Inputs more than {CLIP_DISTANCE:g} standard deviations outside the data were clipped "
+            f"(row{'s' if len(names) > 1 else ''} {listed}{more}).",
             UserWarning,
             stacklevel=3,
         )
-    return near
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks of every column, centred and of unit length; a constant column has none."""
-    order = np.argsort(np.argsort(values, axis=0, kind="stable"), axis=0).astype(float)
-    centred = np.where(np.ptp(values, axis=0) > 0, order - order.mean(0), 0.0)
-    return centred / np.maximum(np.linalg.norm(centred, axis=0), 1e-12)
+    return clipped

@@ -193,8 +193,8 @@ def centre_and_spread(
 ) -> tuple[Float[Tensor, "B 1 K"], Float[Tensor, "B 1 K"]]:
     """Mean and spread over the real points of every task; a spread is 0 where there is none, or nothing but rounding.
 
-    The spread of n points is 1 + 3 / (n - 1)^(3/2) times their standard deviation: two or three that happen to lie together say
-    little of how far others are, and without the factor values in this unit would have no variance.
+    The spread of n points is 1 + 3 / (n - 1)^(3/2) times their standard deviation. Two or three similar points say little about
+    the spread of others, and without the factor the variance of values in this unit would be infinite.
     """
     real = mask[..., None]
     count = real.sum(1, keepdim=True).clamp(min=1)

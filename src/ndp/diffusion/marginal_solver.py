@@ -1,6 +1,6 @@
 """A solver for independent scalar values, which uses the slope of the denoiser and is exact for Gaussians.
 
-The nodes of a Gauss-Hermite quadrature are solved at once. Finite differences between neighbours give the slope k of the denoiser
+The nodes of a Gauss-Hermite quadrature are solved at once. Differences between neighbours give the slope k of the denoiser
 at each node. A denoiser with this value and slope at `u = y_t / alpha` is that of a Gaussian, for which the probability-flow
 ODE has a closed form. From ratio a to ratio b,
 

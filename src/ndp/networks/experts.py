@@ -110,10 +110,10 @@ class ExpertPosterior:
             cross = _kernels(squared, lengthscales[:, None, None]).masked_fill(~mask[:, None, None], 0.0)
             cross = cross.mT[:, :, None].expand(-1, -1, len(NOISES), -1, -1)
             weights = torch.linalg.solve_triangular(factors.root, cross, upper=False)
-            left = (1 - weights.square().sum(-2)).clamp(min=JITTER)
+            left = (1 - torch.linalg.vector_norm(weights, dim=-2).square()).clamp(min=JITTER)
             amplitude = (2 * RATE + factors.size) / (2 * SHAPE + count[..., None])
             variance = (left + noise[..., None]) * amplitude[..., None]
-            mean = (weights * factors.white).sum(-2)
+            mean = (factors.white.mT @ weights).squeeze(-2)
             found.append([t.flatten(1, 2) for t in (factors.log_evidence, mean, variance)])
         log_evidence, mean, variance = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
         log_weight = torch.log_softmax(log_evidence, dim=1)

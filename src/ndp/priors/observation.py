@@ -15,8 +15,8 @@ def draw_noise_sizes(
     """Standard deviation of the normal noise of every observation.
 
     It is log-uniform over three orders of magnitude, in half of the tasks over the largest one, as in most tables. It is zero
-    in one task of twenty. In a third of the tasks that are not `plain` it varies by up to a factor of ten along a random direction.
-    In a third the noise is Student's t with 2.2 to 12 degrees of freedom: normal, with a random size at every point.
+    in one task of twenty. In a third of the tasks that are not `plain` it varies by up to a factor of ten along a random
+    direction. In a third the noise is Student's t with 2.2 to 12 degrees of freedom: normal, with a random size at every point.
     """
     tasks, points, dim = x.shape
 

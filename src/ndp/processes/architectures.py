@@ -10,7 +10,6 @@ from torch.overrides import TorchFunctionMode
 
 from ndp.networks.registry import Kind as Kind
 
-
 # A grid of the inputs is what convolutions need, and what makes them dear in more dimensions.
 _GRIDS: dict[int, dict[str, Any]] = {
     1: {"points_per_unit": 64, "unet_channels": (64,) * 6},

@@ -147,6 +147,6 @@ def test_a_written_table_can_be_read_as_observations_once_its_mean_is_named_y(tm
 
 
 def test_draws_that_do_not_fit_leave_no_table(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="zip"):  # found only when two rows of three are written
+    with pytest.raises(ValueError, match="2 rows of results do not fit 3 rows of inputs"):
         write_draws(tmp_path / "draws.csv", np.zeros((3, 1)), np.zeros(2), np.zeros(2), np.zeros((1, 2)))
     assert names_in(tmp_path) == []

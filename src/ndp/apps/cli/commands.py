@@ -218,17 +218,20 @@ def models() -> None:
         from ndp.models.registry import names, shipped
 
         known = shipped()
-    table = Table("name", "model", "trained on", "D", "nats lost", box=None, header_style="bold")
-    table.add_column("size", justify="right")
+    table = Table(box=None, header_style="bold")
+    table.add_column("name", no_wrap=True)
+    for heading in ("model", "trained on"):
+        table.add_column(heading)
+    table.add_column("D", no_wrap=True)
+    table.add_column("nats lost")
+    table.add_column("size", justify="right", no_wrap=True)
     for model in known:
         scores = model.about.get("scores", {})
         drawn = [one["net_gap"]["mean"] for one in scores.get("evaluations", []) if one["steps"] == 20]
         in_training = [scores[name] for dim in model.input_dims if (name := f"nats lost, D = {dim}") in scores]
         quality = ", ".join(f"{lost:.3f}" for lost in drawn or in_training) or "-"
-        dims = ", ".join(map(str, model.input_dims))
-        table.add_row(
-            model.name, model.architecture, model.about["trained_on"], dims, quality, f"{model.size / 1e6:.2f} MB"
-        )
+        kind, dims = model.architecture.replace("neural diffusion process", "NDP"), _ranges(model.input_dims)
+        table.add_row(model.name, kind, model.about["trained_on"], dims, quality, f"{model.size / 1e6:.2f} MB")
     if known:
         console.print(table)
         console.print(
@@ -239,3 +242,18 @@ def models() -> None:
     console.print(
         f"Without weights (exact processes, and NDPs with their exact denoisers): {', '.join(without_weights)}"
     )
+
+
+def _ranges(dims: tuple[int, ...]) -> str:
+    """Numbers of input dimensions in few characters."""
+    if len(dims) > 1 and dims == tuple(range(dims[0], dims[-1] + 1)):
+        return f"{dims[0]}-{dims[-1]}"
+    return ", ".join(map(str, dims)) or "any"
+
+
+@app.command(hidden=True, context_settings={"ignore_unknown_options": True, "help_option_names": []})
+def reproduce(arguments: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Say where the experiments are, which were commands of the first release."""
+    with user_errors():
+        command = " ".join(["python -m benchmarks", *(arguments or [])])
+        raise ValueError(f"the experiments have left the package; in a checkout of its repository, run: {command}")

@@ -48,8 +48,8 @@ def train(
         Flag,
         typer.Option(
             "--posterior-mean",
-            help="Regress on the posterior mean in place of drawn functions: the same minimiser, reached sooner. For GPs, step, "
-            "universal.",
+            help="Regress on the posterior mean in place of drawn functions: the same minimiser, reached sooner. For GPs, "
+            "step and universal.",
         ),
     ] = None,
     gate_only: Annotated[
@@ -80,7 +80,7 @@ def train(
 
     Ctrl-C saves the state; [bold]ndp train --resume FOLDER[/] goes on exactly where it was.
     """
-    settings = {
+    settings: dict[str, Any] = {
         "model": model,
         "prior": prior,
         "data": data,

@@ -7,13 +7,14 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+import pandas as pd
 
 from ndp.core.io.files import atomic_write
 
@@ -33,30 +34,56 @@ class Observations:
 
 def read_observations(path: Path) -> Observations:
     """Inputs, values and, where there is such a column, noise."""
-    columns, table = _read(path, "y", "noise")
-    if "y" not in columns:
-        raise TableError(f"{path} has no column y; its columns are: {', '.join(columns)}")
-    noise = table[:, columns.index("noise")] if "noise" in columns else None
-    return Observations(_inputs(path, columns, table), table[:, columns.index("y")], noise)
+    cells = read_table(path)
+    if "y" not in cells:
+        raise TableError(f"{path} has no column y; its columns are: {', '.join(cells)}")
+    inputs = numbered_columns(path, list(cells), "x")
+    numbers = to_numbers(path, cells[[*inputs, "y", *(["noise"] if "noise" in cells else [])]])
+    noise = numbers["noise"].to_numpy() if "noise" in numbers else None
+    if noise is not None and (noise < 0).any():
+        row = numbers.index[noise < 0][0]
+        raise TableError(f"{path}, row {row}, column noise: a standard deviation cannot be negative")
+    return Observations(numbers[inputs].to_numpy(), numbers["y"].to_numpy(), noise)
 
 
 def read_inputs(path: Path) -> np.ndarray:
     """Inputs alone: [N, D]. A column y or noise is ignored."""
-    columns, table = _read(path)
-    if not len(table):
+    cells = read_table(path)
+    if not len(cells):
         raise TableError(f"{path} holds no rows; at least one input is needed")
-    return _inputs(path, columns, table)
+    return to_numbers(path, cells[numbered_columns(path, list(cells), "x")]).to_numpy()
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """All cells of a CSV file as text; the index is the number of the row in the file."""
+    columns, lines = read_cells(path)
+    return pd.DataFrame([row for _, row in lines], index=[number for number, _ in lines], columns=columns, dtype=object)
+
+
+def to_numbers(path: Path, cells: pd.DataFrame, read: Callable[[str, str], float] | None = None) -> pd.DataFrame:
+    """The numbers in the cells of a table; `read` gets a cell, and where it is (default: `read_number`)."""
+    read = read or read_number
+    numbers = {
+        name: [read(cell, f"{path}, row {row}, column {name}") for row, cell in column.items()]
+        for name, column in cells.items()
+    }
+    return pd.DataFrame(numbers, index=cells.index, dtype=np.float64)
 
 
 def write_draws(path: Path, x: np.ndarray, mean: np.ndarray, std: np.ndarray, draws: np.ndarray) -> None:
     """One row an input: its coordinates, mean, standard deviation, and a column for every draw."""
-    header = [*input_columns(x.shape[1]), "mean", "std", *(f"draw{i + 1}" for i in range(len(draws)))]
-    values = np.column_stack([mean, std, draws.T])
-    with atomic_write(path) as temporary, temporary.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        for point, row in zip(x, values, strict=True):  # inputs as they were: a time stamp has more than nine digits
-            writer.writerow([*(repr(float(value)) for value in point), *(f"{value:.9g}" for value in row)])
+    results = ["mean", "std", *(f"draw{i + 1}" for i in range(len(draws)))]
+    write_table(path, input_columns(x.shape[1]), x, results, np.column_stack([mean, std, draws.T]))
+
+
+def write_table(path: Path, inputs: Sequence[str], x: np.ndarray, results: Sequence[str], values: np.ndarray) -> None:
+    """Inputs to the last digit, for a time stamp has more than nine, and beside them results to nine digits."""
+    table = pd.DataFrame(values, columns=list(results)).map("{:.9g}".format)
+    known = pd.DataFrame(x, columns=list(inputs))
+    if len(known) != len(table):
+        raise ValueError(f"{len(table)} rows of results do not fit {len(known)} rows of inputs")
+    with atomic_write(path) as temporary:
+        pd.concat([known, table], axis=1).to_csv(temporary, index=False)
 
 
 def input_columns(dim: int) -> list[str]:
@@ -65,7 +92,7 @@ def input_columns(dim: int) -> list[str]:
 
 @contextmanager
 def readable(path: Path, kind: str, *damage: type[Exception]) -> Iterator[BinaryIO]:
-    """The opened file; what is wrong with it, or with reading from it (`damage`), is told in one line."""
+    """The opened file. An error in opening it, or in reading from it (`damage`), becomes a `TableError` of one line."""
     try:
         with path.open("rb") as file:
             yield file
@@ -107,7 +134,7 @@ def check_named_once(path: Path, columns: list[str]) -> None:
 
 
 def read_number(cell: str, where: str) -> float:
-    """The finite number in a cell; `where` names file, row and column to whoever wrote something else."""
+    """The finite number in a cell; `where` names its file, row and column in the error for anything else."""
     try:
         value = float(cell)
     except ValueError:
@@ -131,21 +158,3 @@ def numbered_columns(path: Path, columns: list[str], letter: str) -> list[str]:
 
 def is_numbered(name: str, letter: str) -> bool:
     return re.fullmatch(rf"{letter}\d*", name) is not None
-
-
-def _read(path: Path, *others: str) -> tuple[list[str], np.ndarray]:
-    """The names of all columns, and the numbers in those of inputs and in `others`."""
-    columns, lines = read_cells(path)
-    wanted = [i for i, name in enumerate(columns) if name in others or is_numbered(name, "x")]
-    table = np.zeros((len(lines), len(columns)))
-    for position, (number, row) in enumerate(lines):
-        for i in wanted:
-            where = f"{path}, row {number}, column {columns[i]}"
-            table[position, i] = read_number(row[i], where)
-            if columns[i] == "noise" and table[position, i] < 0:
-                raise TableError(f"{where}: a standard deviation cannot be negative")
-    return columns, table
-
-
-def _inputs(path: Path, columns: list[str], table: np.ndarray) -> np.ndarray:
-    return table[:, [columns.index(name) for name in numbered_columns(path, columns, "x")]]
