@@ -31,10 +31,10 @@ def test_one_draw_stays_as_it_is() -> None:
 def test_matched_noise_takes_the_estimators_loss_away_on_a_gaussian_posterior() -> None:
     """The 0.22 nats that a Gaussian fitted to 128 plain draws loses fall below 0.01."""
     tasks = draw_tasks("se", num_tasks=64, seed=2)
-    mean, covariance = tasks.posterior.gaussian(tasks.x)
+    mean, covariance = tasks.posterior.gaussian(tasks.x, observation_noise=True)
     noise = match_moments(normal((128, *mean.shape), torch.Generator().manual_seed(0), like=mean))
     draws = mean + torch.linalg.cholesky(covariance) @ noise
-    exact = torch.as_tensor(tasks.posterior.log_prob(tasks.x, tasks.y))
+    exact = torch.as_tensor(tasks.posterior.log_prob(tasks.x, tasks.y, observation_noise=True))
     gap = (exact - fitted_gaussian_log_prob(draws, tasks.y)) / tasks.x.shape[1]
     assert gap.abs().max() < 0.01
 

@@ -28,9 +28,9 @@ def test_default_settings_are_within_a_thousandth_of_a_nat_on_every_task(tasks: 
 
 def test_the_error_falls_as_steps_grow() -> None:
     tasks = draw_tasks("se", num_tasks=8, seed=5)
-    mean, covariance = tasks.posterior.gaussian(tasks.x)
+    mean, covariance = tasks.posterior.gaussian(tasks.x, observation_noise=True)
     denoise = gaussian_denoiser(mean, covariance[:, None])
-    exact = torch.as_tensor(tasks.posterior.log_prob(tasks.x, tasks.y))
+    exact = torch.as_tensor(tasks.posterior.log_prob(tasks.x, tasks.y, observation_noise=True))
     errors = []
     for steps in (8, 16, 32, 64):
         levels = log_uniform(steps + 1, largest=400.0, smallest=0.002)
@@ -41,7 +41,7 @@ def test_the_error_falls_as_steps_grow() -> None:
 
 def test_exact_divergence_is_the_trace_whatever_the_chunk() -> None:
     tasks = draw_tasks("se", num_tasks=3, seed=6, targets=7)
-    mean, covariance = tasks.posterior.gaussian(tasks.x)
+    mean, covariance = tasks.posterior.gaussian(tasks.x, observation_noise=True)
     denoise = gaussian_denoiser(mean, covariance[:, None])
     level = torch.tensor(1.0, dtype=torch.float64)
     jacobian = torch.autograd.functional.jacobian(lambda y: denoise(y, level), tasks.y)
@@ -52,7 +52,7 @@ def test_exact_divergence_is_the_trace_whatever_the_chunk() -> None:
 
 def test_hutchinson_is_unbiased_and_as_noisy_as_documented() -> None:
     tasks = draw_tasks("se", num_tasks=40, seed=7)
-    mean, covariance = tasks.posterior.gaussian(tasks.x)
+    mean, covariance = tasks.posterior.gaussian(tasks.x, observation_noise=True)
     denoise = gaussian_denoiser(mean, covariance[:, None])
     generator = torch.Generator().manual_seed(0)
 
@@ -70,7 +70,7 @@ def test_hutchinson_is_unbiased_and_as_noisy_as_documented() -> None:
 def test_several_outputs_are_one_vector() -> None:
     """Two independent outputs: the joint log-density is the sum."""
     tasks = draw_tasks("matern52", num_tasks=2, seed=8, targets=9)
-    mean, covariance = tasks.posterior.gaussian(tasks.x)
+    mean, covariance = tasks.posterior.gaussian(tasks.x, observation_noise=True)
     one = log_prob(gaussian_denoiser(mean, covariance[:, None]), tasks.y)
     both = log_prob(
         gaussian_denoiser(mean.expand(-1, -1, 2).contiguous(), covariance[:, None].expand(-1, 2, -1, -1)),
@@ -86,14 +86,14 @@ def test_functions_without_noise_have_an_exact_density_once_they_are_observed_wi
     gp = GP(kernel, noise=1e-3)
     generator = torch.Generator().manual_seed(0)
     x = 2 * torch.rand(6, 25, 1, generator=generator, dtype=torch.float64) - 1
-    y = torch.as_tensor(gp.sample(x, generator=generator))
+    y = torch.as_tensor(gp.sample(x, observation_noise=True, generator=generator))
     seen = y + 0.01 * torch.randn(y.shape, generator=generator, dtype=torch.float64)
     context, x, seen = (x[:, :5], y[:, :5]), x[:, 5:], seen[:, 5:]
-    exact = torch.as_tensor(gp.condition(*context).log_prob(x, seen, noise=0.01))
+    exact = torch.as_tensor(gp.condition(*context).log_prob(x, seen, observation_noise=True, noise=0.01))
     posterior = NDP(GPOracle(gp), noise_floor=1e-3).condition(*context)
     ours = torch.as_tensor(posterior.log_prob(x, seen, noise=0.01, steps=25))
     assert (ours - exact).abs().max() / 20 < 0.004
-    with pytest.raises(ValueError, match="below the least that this model has seen"):
+    with pytest.raises(ValueError, match="below the least that this model was trained for"):
         posterior.log_prob(x, seen, noise=0.001)
 
 

@@ -145,10 +145,10 @@ def test_beta_is_exact_for_unit_variance_and_beta_tilde_is_not() -> None:
     assert (laws[Variance.BETA_TILDE].diagonal() < 0.9).all()
 
 
-def test_solvers_treat_every_draw_alone() -> None:
+def test_solvers_treat_every_draw_by_itself() -> None:
     denoise, start, _ = diagonal_gaussian()
     many = torch.stack([start, 2 * start, -start])
     for solver in (ddim, heun, dpm_solver, partial(ancestral, noise=torch.zeros_like)):
         together = solver(denoise, many, log_uniform(6))
-        for draw, alone in zip(together, many, strict=True):
-            torch.testing.assert_close(solver(denoise, alone, log_uniform(6)), draw, rtol=1e-12, atol=1e-12)
+        for draw, begin in zip(together, many, strict=True):
+            torch.testing.assert_close(solver(denoise, begin, log_uniform(6)), draw, rtol=1e-12, atol=1e-12)

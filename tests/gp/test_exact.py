@@ -28,22 +28,28 @@ def test_posterior_equals_scikit_learns(kernel: str, dim: int) -> None:
     reference = RBF(lengthscale) if kernel == "se" else Matern(lengthscale, nu=2.5)
     regressor = GaussianProcessRegressor(reference, alpha=0.05**2, optimizer=None).fit(x, y)
     mean, covariance = regressor.predict(x_new, return_cov=True)
-    posterior = regression_gp(kernel).condition(x, y)
-    ours = posterior.moments(x_new)
-    np.testing.assert_allclose(ours.mean, mean, atol=1e-8)
-    np.testing.assert_allclose(ours.std, np.sqrt(np.diag(covariance) + 0.05**2), atol=1e-8)
-    joint = torch.distributions.MultivariateNormal(
-        torch.as_tensor(mean), torch.as_tensor(covariance) + 0.05**2 * torch.eye(6, dtype=torch.float64)
-    )
-    values = np.linspace(-1, 1, 6)
-    assert posterior.log_prob(x_new, values) == pytest.approx(joint.log_prob(torch.as_tensor(values)).item(), abs=1e-6)
+    gp = regression_gp(kernel)
+    posterior = gp.condition(x, y)
+    values = torch.linspace(-1, 1, 6, dtype=torch.float64)
+    for observation_noise, variance in ((None, gp.jitter), (False, gp.jitter), (True, 0.05**2)):
+        ours = posterior.moments(x_new, observation_noise=observation_noise)
+        np.testing.assert_allclose(ours.mean, mean, atol=1e-8)
+        np.testing.assert_allclose(ours.std, np.sqrt(np.diag(covariance) + variance), atol=1e-8)
+        joint = torch.distributions.MultivariateNormal(
+            torch.as_tensor(mean), torch.as_tensor(covariance) + variance * torch.eye(6, dtype=torch.float64)
+        )
+        found = posterior.log_prob(x_new, values.numpy(), observation_noise=observation_noise)
+        assert found == pytest.approx(joint.log_prob(values).item(), rel=1e-6, abs=1e-6)
 
 
-def test_draws_have_the_posteriors_mean_and_covariance() -> None:
+@pytest.mark.parametrize("observation_noise", [False, True])
+def test_draws_have_the_posteriors_mean_and_covariance(observation_noise: bool) -> None:
     x, y, x_new = data()
-    posterior = regression_gp("matern52").condition(x, y)
-    draws = posterior.sample(x_new, 20_000, generator=torch.Generator().manual_seed(0))
-    mean, covariance = posterior.gaussian(torch.as_tensor(x_new)[None])
+    posterior = GP(ScaledToDimension(gpytorch.kernels.MaternKernel(nu=2.5)), noise=0.5).condition(x, y)
+    draws = posterior.sample(
+        x_new, 20_000, observation_noise=observation_noise, generator=torch.Generator().manual_seed(0)
+    )
+    mean, covariance = posterior.gaussian(torch.as_tensor(x_new)[None], observation_noise=observation_noise)
     error = draws.mean(0) - mean[0, :, 0].numpy()
     assert (np.abs(error) < 4.5 * np.sqrt(np.diag(covariance[0]) / 20_000)).all()
     np.testing.assert_allclose(np.cov(draws.T), covariance[0], atol=0.05)
@@ -70,8 +76,10 @@ def test_the_kernel_is_copied_so_that_training_it_later_changes_nothing() -> Non
 def test_quantiles_are_those_of_a_normal() -> None:
     x, y, x_new = data()
     posterior = regression_gp("se").condition(x, y)
-    mean, std = posterior.moments(x_new)
-    np.testing.assert_allclose(posterior.quantiles(x_new, [0.025, 0.5]), [mean - 1.959964 * std, mean], atol=1e-6)
+    for observation_noise in (False, True):
+        mean, std = posterior.moments(x_new, observation_noise=observation_noise)
+        quantiles = posterior.quantiles(x_new, [0.025, 0.5], observation_noise=observation_noise)
+        np.testing.assert_allclose(quantiles, [mean - 1.959964 * std, mean], atol=1e-6)
 
 
 def test_a_singular_covariance_is_told_plainly() -> None:
@@ -121,7 +129,8 @@ def test_marginals_are_the_diagonal_of_the_joint_law() -> None:
     x = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
     posterior = gp.condition(x, x**2, mask=torch.tensor([[True, True, False, True]]))
     at = torch.linspace(-2, 2, 9, dtype=torch.float64)[None, :, None]
-    mean, variance = posterior.marginals(at)
-    expected, covariance = posterior.gaussian(at)
-    torch.testing.assert_close(mean, expected)
-    torch.testing.assert_close(variance[..., 0], covariance.diagonal(dim1=-2, dim2=-1))
+    for observation_noise in (False, True):
+        mean, variance = posterior.marginals(at, observation_noise=observation_noise)
+        expected, covariance = posterior.gaussian(at, observation_noise=observation_noise)
+        torch.testing.assert_close(mean, expected)
+        torch.testing.assert_close(variance[..., 0], covariance.diagonal(dim1=-2, dim2=-1))

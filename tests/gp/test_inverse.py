@@ -17,7 +17,7 @@ def test_the_law_is_the_joint_density_of_all_values_scaled_to_sum_to_one() -> No
     density = []
     for place in middles(cells):
         x = torch.cat([X, place.expand(2, 1, 1)], dim=1)
-        density.append(prior.log_prob(x, torch.cat([Y, ASKED[:, None, None]], dim=1)))
+        density.append(prior.log_prob(x, torch.cat([Y, ASKED[:, None, None]], dim=1), observation_noise=True))
     expected = torch.softmax(torch.stack(density, dim=-1), dim=-1)
     found = law_of_input(gp.condition(X, Y), ASKED, cells, fine=1)
     torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-12)

@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-from ndp.diffusion.joint_objective import joint_denoising_loss, noise_one_or_both
 from torch import Tensor
 
 import ndp
 from ndp.diffusion.levels import CLEAN
-from ndp.diffusion.objective import draw_levels, hold_context
+from ndp.diffusion.objective import denoising_loss, draw_levels, hold_context, noise_one_or_both
 from ndp.gp.inverse import law_of_input, shares
 from ndp.gp.joint_oracle import JointOracle
 from ndp.gp.named import minima_gp
@@ -30,7 +29,7 @@ def seeded(seed: int = 0) -> torch.Generator:
 def tasks(count: int = 4) -> tuple[Tensor, Tensor, Tensor]:
     """Five observations of each function, and a value that it has elsewhere."""
     x = 2 * torch.rand(count, 6, 1, generator=seeded(), dtype=torch.float64) - 1
-    y = torch.as_tensor(GP.sample(x, generator=seeded(1)))
+    y = torch.as_tensor(GP.sample(x, observation_noise=True, generator=seeded(1)))
     return x[:, :5], y[:, :5], y[:, 5, 0]
 
 
@@ -53,20 +52,27 @@ def test_draws_of_inputs_follow_their_exact_law() -> None:
 
 
 class Continued:
-    """The oracle of one function of which something is known already, for which nothing else need be told."""
+    """The oracle of one function, some of whose values it knows from the start: no context need be passed to it."""
+
+    encodes_context = True
+    separates_noise = False
 
     def __init__(self, x: Tensor, y: Tensor) -> None:
         clean = torch.full((1, len(x)), CLEAN, dtype=x.dtype)
-        self._known = ORACLE.encode(x[None], y[None], clean, clean, None)
+        self._known = ORACLE.encode_context(x[None], y[None], clean, None)
 
     def __call__(self, x_t: Tensor, y_t: Tensor, level_x: Tensor, level_y: Tensor, mask: Any = None, **_: Any) -> Any:
         rows = (t.transpose(0, 1) for t in (x_t, y_t))
-        outputs = ORACLE.decode(*rows, level_x[0, 0], level_y[0, 0], self._known, alone=True)
+        outputs = ORACLE.denoise_points(self._known, *rows, level_x[0, 0], level_y[0, 0], independent=True)
         return tuple(out.transpose(0, 1) for out in outputs)
 
-    def encode(self, *_: Any) -> None: ...
+    def encode_context(self, *_: Any) -> None: ...
 
-    def decode(self, *_: Any, **__: Any) -> None: ...
+    def encode_targets(self, *_: Any, **__: Any) -> None: ...
+
+    def denoise(self, *_: Any) -> None: ...
+
+    def denoise_points(self, *_: Any, **__: Any) -> None: ...
 
 
 def test_repaint_of_a_value_draws_inputs_from_nearly_their_exact_law() -> None:
@@ -92,7 +98,7 @@ def test_points_drawn_as_they_come_are_uniform_in_x_and_have_the_values_of_the_p
     assert at.shape == (DRAWS, 1, 1)
     assert values.shape == (DRAWS, 1)
     assert total_variation(shares(at[:, 0], 10), torch.full((1, 10), 0.1)).item() < 0.08
-    mean, variance = GP.condition(x[:1], y[:1]).marginals(at[:, 0][None])
+    mean, variance = GP.condition(x[:1], y[:1]).marginals(at[:, 0][None], observation_noise=True)
     z = (values[:, 0] - mean[0, :, 0]) / variance[0, :, 0].sqrt()
     assert abs(z.mean().item()) < 5 / DRAWS**0.5
     assert abs(z.std().item() - 1) < 5 / (2 * DRAWS) ** 0.5
@@ -106,27 +112,29 @@ def test_values_at_known_inputs_are_those_of_the_regression_oracle() -> None:
     torch.testing.assert_close(*both)
 
 
-def test_the_oracle_is_better_than_one_that_was_not_told_the_context() -> None:
-    batch = Synthetic(GP, 1, -1.0, 1.0, 8, most_context=6, least_context=4, alone=True).draw(16, generator=seeded())
+def test_the_oracle_is_better_than_one_without_the_context() -> None:
+    batch = Synthetic(GP, 1, -1.0, 1.0, 8, most_context=6, least_context=4, independent=True).draw(
+        16, generator=seeded()
+    )
     levels = hold_context(draw_levels(16, generator=seeded()), 14, 6, generator=seeded())
-    for together in (0.0, 1.0):
-        both = noise_one_or_both(levels, 6, generator=seeded(), together=together)
+    for joint_share in (0.0, 1.0):
+        both = noise_one_or_both(levels, 6, generator=seeded(), joint_share=joint_share)
         eps = torch.randn(16, 14, 2, generator=seeded(6), dtype=torch.float64)
         blind = batch.mask.clone()
         blind[:, :6] = False
-        told, untold = (
-            joint_denoising_loss(ORACLE, batch.x, batch.y, both, eps, num_context=6, mask=mask, alone=True).mean()
+        with_context, without = (
+            denoising_loss(ORACLE, batch.x, batch.y, both, eps, num_context=6, mask=mask, independent=True).mean()
             for mask in (batch.mask, blind)
         )
-        assert told < untold - 0.05
+        assert with_context < without - 0.05
 
 
 def test_what_the_oracle_cannot_know_is_refused() -> None:
     x, y, _ = tasks()
     level = torch.zeros(4, 5, dtype=torch.float64)
-    with pytest.raises(ValueError, match="asked alone"):
+    with pytest.raises(ValueError, match="independent points"):
         ORACLE(x, y, level, level)
     with pytest.raises(ValueError, match="known inputs"):
         ORACLE(x, y, level, level, num_context=4)
-    with pytest.raises(ValueError, match="asked alone"):
+    with pytest.raises(ValueError, match="independent points"):
         MODEL.condition(x[0], y[0, :, 0]).sample_joint(2, 3)

@@ -6,8 +6,7 @@ import torch
 
 from ndp.gp.exact import GP
 from ndp.gp.mixture import GPMixture, log_normal_lengthscales
-from ndp.gp.named import marginalised_gp, regression_gp
-from ndp.models.registry import matern32
+from ndp.gp.named import marginalised_gp, matern32, regression_gp
 from ndp.priors.registry import make_prior
 
 X = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
@@ -28,12 +27,19 @@ def two_lengthscales() -> tuple[GP, GP]:
 def test_a_mixture_of_one_is_that_process() -> None:
     gp = regression_gp("se")
     one = GPMixture([gp], torch.ones(1))
-    alone, mixed = gp.condition(X, Y), one.condition(X, Y)
-    torch.testing.assert_close(mixed.log_prob(X_NEW, Y_NEW, noise=0.2), alone.log_prob(X_NEW, Y_NEW, noise=0.2))
-    torch.testing.assert_close(mixed.moments(X_NEW), alone.moments(X_NEW))
-    torch.testing.assert_close(mixed.quantiles(X_NEW, [0.05, 0.6]), alone.quantiles(X_NEW, [0.05, 0.6]))
-    seeds = (torch.Generator().manual_seed(0), torch.Generator().manual_seed(0))
-    torch.testing.assert_close(mixed.sample(X_NEW, 3, generator=seeds[0]), alone.sample(X_NEW, 3, generator=seeds[1]))
+    single, mixed = gp.condition(X, Y), one.condition(X, Y)
+    for kind in ({}, {"observation_noise": False}, {"observation_noise": True}):
+        expected = single.log_prob(X_NEW, Y_NEW, noise=0.2, **kind)
+        torch.testing.assert_close(mixed.log_prob(X_NEW, Y_NEW, noise=0.2, **kind), expected)
+        torch.testing.assert_close(mixed.moments(X_NEW, **kind), single.moments(X_NEW, **kind))
+        expected = single.quantiles(X_NEW, [0.05, 0.6], **kind)
+        torch.testing.assert_close(mixed.quantiles(X_NEW, [0.05, 0.6], **kind), expected)
+        for joint in (True, False):
+            drawn = (
+                one.sample(X_NEW, 3, joint=joint, generator=torch.Generator().manual_seed(0), **kind)
+                for one in (mixed, single)
+            )
+            torch.testing.assert_close(*drawn)
 
 
 def test_densities_obey_bayes_rule_through_the_prior() -> None:
@@ -41,34 +47,46 @@ def test_densities_obey_bayes_rule_through_the_prior() -> None:
     mixture = GPMixture(two_lengthscales(), torch.tensor([0.3, 0.7]))
     nothing = mixture.condition(X[:, :0], Y[:, :0])
     torch.testing.assert_close(nothing.log_weights.exp(), torch.tensor([[0.3, 0.7]], dtype=torch.float64))
-    joint = nothing.log_prob(torch.cat([X, X_NEW], 1), torch.cat([Y, Y_NEW], 1))
-    torch.testing.assert_close(mixture.condition(X, Y).log_prob(X_NEW, Y_NEW), joint - nothing.log_prob(X, Y))
+    joint = nothing.log_prob(torch.cat([X, X_NEW], 1), torch.cat([Y, Y_NEW], 1), observation_noise=True)
+    expected = joint - nothing.log_prob(X, Y, observation_noise=True)
+    found = mixture.condition(X, Y).log_prob(X_NEW, Y_NEW, observation_noise=True)
+    torch.testing.assert_close(found, expected)
 
 
-def test_the_density_of_each_value_is_that_of_it_alone() -> None:
+@pytest.mark.parametrize("observation_noise", [False, True])
+def test_independent_densities_are_those_of_single_values(observation_noise: bool) -> None:
     posterior = GPMixture(two_lengthscales(), torch.tensor([0.3, 0.7])).condition(X, Y)
-    each = torch.as_tensor(posterior.log_prob_of_each(X_NEW, Y_NEW))
-    alone = [posterior.log_prob(X_NEW[:, i : i + 1], Y_NEW[:, i : i + 1]) for i in range(3)]
-    torch.testing.assert_close(each[..., 0], torch.stack([torch.as_tensor(one) for one in alone], dim=-1))
+    each = torch.as_tensor(posterior.log_prob(X_NEW, Y_NEW, joint=False, observation_noise=observation_noise))
+    single = [
+        posterior.log_prob(X_NEW[:, i : i + 1], Y_NEW[:, i : i + 1], observation_noise=observation_noise)
+        for i in range(3)
+    ]
+    torch.testing.assert_close(each[..., 0], torch.stack([torch.as_tensor(one) for one in single], dim=-1))
 
 
 def test_evidence_is_the_density_of_the_context_and_masked_points_do_not_count() -> None:
     gp = regression_gp("se")
     mask = torch.tensor([[True, False, True, True]])
     real = mask[0]
-    expected = gp.condition(X[:, :0], Y[:, :0]).log_prob(X[:, real], Y[:, real])
+    expected = gp.condition(X[:, :0], Y[:, :0]).log_prob(X[:, real], Y[:, real], observation_noise=True)
     torch.testing.assert_close(gp.condition(X, Y, mask=mask).log_evidence(), expected)
 
 
-def test_draws_have_the_exact_moments_quantiles_and_share_of_each_process() -> None:
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("observation_noise", [False, True])
+def test_draws_have_the_exact_moments_quantiles_and_share_of_each_process(joint: bool, observation_noise: bool) -> None:
     mixture = GPMixture(two_lengthscales(), torch.tensor([0.5, 0.5]))
     posterior = mixture.condition(X.repeat(2, 1, 1), torch.cat([Y, -Y / 3]))
     x = X_NEW.repeat(2, 1, 1)
-    draws = torch.as_tensor(posterior.sample(x, 40_000, generator=torch.Generator().manual_seed(0)))
-    mean, std = (torch.as_tensor(part) for part in posterior.moments(x))
+    generator = torch.Generator().manual_seed(0)
+    drawn = posterior.sample(x, 40_000, joint=joint, observation_noise=observation_noise, generator=generator)
+    draws = torch.as_tensor(drawn)
+    asked = (0.1, 0.5, 0.95)
+    moments, quantiles = posterior.summary(x, asked, joint=joint, observation_noise=observation_noise)
+    mean, std = (torch.as_tensor(part) for part in moments)
     assert ((draws.mean(0) - mean).abs() < 4.5 * std / 200).all()
     assert ((draws.std(0) / std - 1).abs() < 0.025).all()
-    for probability, quantile in zip((0.1, 0.5, 0.95), posterior.quantiles(x, [0.1, 0.5, 0.95]), strict=True):
+    for probability, quantile in zip(asked, quantiles, strict=True):
         assert ((draws < quantile).double().mean(0) - probability).abs().max() < 4.5 * 0.5 / 200
 
 
@@ -97,6 +115,6 @@ def test_the_truth_is_found_from_many_values() -> None:
     kernel = matern32()
     kernel.lengthscale = 0.3
     x = torch.linspace(-3, 3, 200, dtype=torch.float64)[None, :, None]
-    y = GP(kernel, noise=0.01).sample(x, generator=torch.Generator().manual_seed(0))
+    y = GP(kernel, noise=0.01).sample(x, observation_noise=True, generator=torch.Generator().manual_seed(0))
     weights = mixture.condition(x, y).log_weights[0].exp()
     assert weights[(nodes > 0.2) & (nodes < 0.45)].sum() > 0.95

@@ -31,7 +31,7 @@ def normal(*shape: int, seed: int = 0) -> torch.Tensor:
 
 def test_expected_gap_is_the_kl_divergence_of_torch() -> None:
     tasks = draw_tasks("se", num_tasks=3, seed=0, targets=6)
-    mean, covariance = tasks.posterior.gaussian(tasks.x)
+    mean, covariance = tasks.posterior.gaussian(tasks.x, observation_noise=True)
     other_mean, other_covariance = mean + 0.1, 1.3 * covariance
     true = torch.distributions.MultivariateNormal(mean[..., 0], covariance)
     other = torch.distributions.MultivariateNormal(other_mean[..., 0], other_covariance)
@@ -45,8 +45,8 @@ def test_the_papers_estimator_loses_what_we_say_it_loses_on_the_exact_posterior(
 ) -> None:
     tasks = draw_tasks("se", num_tasks=96, seed=1)
     generator = torch.Generator().manual_seed(0)
-    sampled = torch.as_tensor(tasks.posterior.sample(tasks.x, draws, generator=generator))
-    exact = torch.as_tensor(tasks.posterior.log_prob(tasks.x, tasks.y))
+    sampled = torch.as_tensor(tasks.posterior.sample(tasks.x, draws, observation_noise=True, generator=generator))
+    exact = torch.as_tensor(tasks.posterior.log_prob(tasks.x, tasks.y, observation_noise=True))
     gap = (exact - fitted_gaussian_log_prob(sampled, tasks.y)) / tasks.x.shape[1]
     assert gap.mean().item() == pytest.approx(loss, abs=slack)
 

@@ -15,19 +15,22 @@ from ndp.training.loop import fit
 from ndp.training.run_folder import RunFolder
 
 SMALL = {"width": 16, "heads": 2, "blocks": 2, "level_width": 8}
-RECIPE = Recipe(
-    prior="universal",
-    dims=(1, 3),
-    network=SMALL,
-    expected=True,
-    most_context=12,
-    targets=6,
-    steps=384,
-    batch=32,
-    warmup=5,
-    ema=0.9,
-    learning_rate=3e-3,
+RECIPE = Recipe.from_dict(
+    {
+        "prior": "universal",
+        "dims": (1, 3),
+        "network": SMALL,
+        "posterior_mean": True,
+        "most_context": 12,
+        "targets": 6,
+        "steps": 384,
+        "batch": 32,
+        "warmup": 5,
+        "ema": 0.9,
+        "learning_rate": 3e-3,
+    }
 )
+KINDS = [{"joint": joint, "observation_noise": noisy} for joint in (True, False) for noisy in (True, False)]
 
 
 def untrained() -> ndp.NDP:
@@ -43,8 +46,8 @@ def data(rows: int = 9, dim: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return rng.normal(size=(rows, dim)), rng.normal(size=rows), rng.normal(size=(4, dim))
 
 
-def draws(posterior: object, x: np.ndarray) -> np.ndarray:
-    return np.asarray(posterior.sample(x, 3, steps=4, generator=torch.Generator().manual_seed(0)))
+def draws(posterior: object, x: np.ndarray, **kind: bool) -> np.ndarray:
+    return np.asarray(posterior.sample(x, 3, steps=4, generator=torch.Generator().manual_seed(0), **kind))
 
 
 def test_affine_changes_of_targets_and_inputs_change_the_answer_by_just_that() -> None:
@@ -52,15 +55,13 @@ def test_affine_changes_of_targets_and_inputs_change_the_answer_by_just_that() -
     shift, scale = np.array([5.0, -1e6, 0.0]), np.array([100.0, 0.01, 3.0])
     here, there = model.condition(x, y), model.condition(shift + scale * x, 1e9 * y - 7e9)
     moved = shift + scale * x_new
-    np.testing.assert_allclose(draws(there, moved), 1e9 * draws(here, x_new) - 7e9, rtol=1e-6)
-    np.testing.assert_allclose(draws(there.observations, moved), 1e9 * draws(here.observations, x_new) - 7e9, rtol=1e-6)
-    values = np.array([0.1, -0.5, 0.3, 1.0])
-    volume = 4 * np.log(1e9)
-    assert there.log_prob(moved, 1e9 * values - 7e9, steps=4) == pytest.approx(
-        here.log_prob(x_new, values, steps=4) - volume, rel=1e-6
-    )
-    alone = there.marginals.log_prob(moved, 1e9 * values - 7e9, steps=4)
-    np.testing.assert_allclose(alone, here.marginals.log_prob(x_new, values, steps=4) - volume / 4, rtol=1e-6)
+    values, volume = np.array([0.1, -0.5, 0.3, 1.0]), np.log(1e9)
+    for kind in KINDS:
+        expected = 1e9 * draws(here, x_new, **kind) - 7e9
+        np.testing.assert_allclose(draws(there, moved, **kind), expected, rtol=1e-6)
+        found = there.log_prob(moved, 1e9 * values - 7e9, steps=4, **kind)
+        lost = volume * (4 if kind["joint"] else 1)
+        np.testing.assert_allclose(found, here.log_prob(x_new, values, steps=4, **kind) - lost, rtol=1e-6)
 
 
 @pytest.mark.parametrize("mirrored", [(-1, (1, 1, 1)), (1, (1, -1, 1)), (-3, (-1, 2, -1))])
@@ -69,36 +70,52 @@ def test_a_mirror_image_of_the_data_has_the_mirror_image_for_an_answer(mirrored:
     of_y, of_x = mirrored[0], np.array(mirrored[1])
     here, there = model.condition(x, y, noise=0.1), model.condition(of_x * x, of_y * y, noise=0.1 * abs(of_y))
     np.testing.assert_allclose(draws(there, of_x * x_new), of_y * draws(here, x_new), rtol=1e-6)
-    alone, image = here.marginals, there.marginals
-    found, expected = image.moments(of_x * x_new, steps=4), alone.moments(x_new, steps=4)
+    found = there.moments(of_x * x_new, joint=False, steps=4)
+    expected = here.moments(x_new, joint=False, steps=4)
     np.testing.assert_allclose(found.mean, of_y * np.asarray(expected.mean), rtol=1e-6)
     np.testing.assert_allclose(found.std, abs(of_y) * np.asarray(expected.std), rtol=1e-6)
     asked = [0.1, 0.3, 0.8]
-    turned = [1 - p for p in asked] if of_y < 0 else asked
-    quantiles = np.asarray(alone.quantiles(x_new, turned, steps=4))
-    np.testing.assert_allclose(image.quantiles(of_x * x_new, asked, steps=4), of_y * quantiles, rtol=1e-6)
+    mirrored_asked = [1 - p for p in asked] if of_y < 0 else asked
+    quantiles = np.asarray(here.quantiles(x_new, mirrored_asked, joint=False, steps=4))
+    image = there.quantiles(of_x * x_new, asked, joint=False, steps=4)
+    np.testing.assert_allclose(image, of_y * quantiles, rtol=1e-6)
     values = np.array([0.1, -0.5, 0.3, 1.0])
     volume = np.log(abs(of_y))
-    np.testing.assert_allclose(
-        image.log_prob(of_x * x_new, of_y * values, steps=4), alone.log_prob(x_new, values, steps=4) - volume, rtol=1e-6
-    )
+    each = there.log_prob(of_x * x_new, of_y * values, joint=False, steps=4)
+    np.testing.assert_allclose(each, here.log_prob(x_new, values, joint=False, steps=4) - volume, rtol=1e-6)
     joint = there.log_prob(of_x * x_new, of_y * values, steps=4)
     assert joint == pytest.approx(here.log_prob(x_new, values, steps=4) - 4 * volume, rel=1e-6)
 
 
-def test_quantiles_rise_whichever_way_the_data_is_turned() -> None:
+def test_quantiles_rise_for_data_and_for_their_mirror_image() -> None:
     model, (x, y, x_new) = untrained(), data()
-    several = model.condition(np.stack([x, x]), np.stack([y, -y])).marginals
-    found = np.asarray(several.quantiles(np.stack([x_new, x_new]), [0.1, 0.5, 0.9], steps=4))
+    several = model.condition(np.stack([x, x]), np.stack([y, -y]))
+    found = np.asarray(several.quantiles(np.stack([x_new, x_new]), [0.1, 0.5, 0.9], joint=False, steps=4))
     assert (np.diff(found, axis=0) > 0).all()
 
 
 def test_functions_and_observations_are_different_answers_to_the_same_context() -> None:
     model, (x, y, x_new) = untrained(), data()
     posterior = model.condition(x, y)
-    assert np.abs(draws(posterior, x_new) - draws(posterior.observations, x_new)).max() > 1e-3
+    function, observations = (draws(posterior, x_new, observation_noise=noisy) for noisy in (False, True))
+    assert np.abs(function - observations).max() > 1e-3
+    np.testing.assert_array_equal(draws(posterior, x_new), function)
     with pytest.raises(ValueError, match="one kind of values"):
-        _ = ndp.load("oracle-se").condition(x, y).observations
+        draws(ndp.load("oracle-se").condition(x, y), x_new, observation_noise=False)
+
+
+def test_the_views_of_the_first_release_warn_and_are_the_same_calls() -> None:
+    model, (x, y, x_new) = untrained(), data()
+    posterior = model.condition(x, y)
+    with pytest.warns(DeprecationWarning, match="pass observation_noise=True"):
+        observations = posterior.observations
+    with pytest.warns(DeprecationWarning, match="pass joint=False"):
+        each = observations.marginals
+    np.testing.assert_array_equal(draws(observations, x_new), draws(posterior, x_new, observation_noise=True))
+    found = each.moments_and_quantiles(x_new, [0.2, 0.7], steps=4)
+    expected = posterior.summary(x_new, [0.2, 0.7], joint=False, observation_noise=True, steps=4)
+    for old, new in zip((*found[0], found[1]), (*expected[0], expected[1]), strict=True):
+        np.testing.assert_array_equal(old, new)
 
 
 def test_nothing_one_value_and_equal_values_have_defined_units() -> None:
@@ -121,10 +138,10 @@ def test_a_mask_and_a_batch_do_not_change_the_units_of_a_task() -> None:
     padded_x, padded_y = np.stack([x, 3 * x]), np.stack([y, y + 8])
     mask = np.ones((2, 9), dtype=bool)
     mask[0, 5:] = False
-    together = model.condition(padded_x, padded_y, mask=mask).marginals.moments(np.stack([x_new, x_new]), steps=4)
-    first = model.condition(x[:5], y[:5]).marginals.moments(x_new, steps=4)
+    together = model.condition(padded_x, padded_y, mask=mask).moments(np.stack([x_new, x_new]), joint=False, steps=4)
+    first = model.condition(x[:5], y[:5]).moments(x_new, joint=False, steps=4)
     np.testing.assert_allclose(np.asarray(together.mean)[0].ravel(), first.mean, rtol=1e-9)
-    second = model.condition(3 * x, y + 8).marginals.moments(x_new, steps=4)
+    second = model.condition(3 * x, y + 8).moments(x_new, joint=False, steps=4)
     np.testing.assert_allclose(np.asarray(together.std)[1].ravel(), second.std, rtol=1e-9)
 
 
@@ -141,21 +158,21 @@ def test_it_trains_and_comes_back_from_disk_with_its_units_and_both_kinds(tmp_pa
     assert again.units == ContextUnits()
     assert again.input_dims == (1, 2, 3)
     x, y, x_new = data()
-    np.testing.assert_array_equal(
-        draws(again.condition(x, y).observations, x_new), draws(model.condition(x, y).observations, x_new)
-    )
+    for noisy in (False, True):
+        both = (draws(one.condition(x, y), x_new, observation_noise=noisy) for one in (again, model))
+        np.testing.assert_array_equal(*both)
 
 
-def test_trust_is_learned_beside_a_network_that_stays_as_it_is_and_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_the_gate_is_trained_with_the_network_frozen_and_a_run_resumes_where_it_was(tmp_path: Path) -> None:
     write_model(untrained(), tmp_path / "start")
     recipe = Recipe.from_dict(
         RECIPE.as_dict()
-        | {"trust_only": True, "start": str(tmp_path / "start"), "steps": 48, "optimiser": "adamw"}
+        | {"gate_only": True, "start": str(tmp_path / "start"), "steps": 48, "optimiser": "adamw"}
         | {"dims": (1, 2)}
     )
     device = torch.device("cpu")
     sources = make_sources(recipe, device)
-    assert [source.alone for source in sources] == [True] * 4
+    assert [source.independent for source in sources] == [True] * 4
     model = make_ndp(recipe)
     begin_with(model, recipe.start)
     validation = make_validation(recipe, model, device)
@@ -163,10 +180,10 @@ def test_trust_is_learned_beside_a_network_that_stays_as_it_is_and_a_run_goes_on
     fit(model, sources, recipe)
     assert validation(model.network) < before
     changed = {k for k, v in model.network.state_dict().items() if not torch.equal(v, started[k])}
-    assert changed == {k for k in started if k.startswith("trust.")}
+    assert changed == {k for k in started if k.startswith("gate.")}
     assert model.input_dims == (1, 2, 3)  # those of the network that it began with
     write_model(model, tmp_path / "experts")
-    assert read_model(tmp_path / "experts").network.trust is not None
+    assert read_model(tmp_path / "experts").network.gate is not None
 
     folder = RunFolder.create(tmp_path / "run", recipe)
     cut = make_ndp(recipe)
@@ -189,6 +206,8 @@ def test_trust_is_learned_beside_a_network_that_stays_as_it_is_and_a_run_goes_on
 
 
 @pytest.mark.parametrize("wrong", [{"prior": "se"}, {"start": ""}, {"network": {**SMALL, "experts": False}}])
-def test_trust_is_for_an_advised_universal_network_that_starts_from_one(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="whom to trust"):
-        Recipe.from_dict(RECIPE.as_dict() | {"trust_only": True, "start": "universal"} | wrong)
+def test_a_gate_alone_is_trained_for_a_universal_network_with_experts_that_starts_from_one(
+    wrong: dict[str, object],
+) -> None:
+    with pytest.raises(ValueError, match="gate_only trains the gate of a trained network"):
+        Recipe.from_dict(RECIPE.as_dict() | {"gate_only": True, "start": "universal"} | wrong)

@@ -1,4 +1,4 @@
-"""Advice is closed-form regression, a network that trusts nobody is as it was, and one that does keeps its symmetries."""
+"""Experts are closed-form regression, a closed gate leaves the network as it was, and an open one keeps its symmetries."""
 
 import math
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ndp.diffusion.levels import CLEAN, alpha, sigma
 from ndp.networks.bidimensional import BiDimensionalAttention, ContextAttention
-from ndp.networks.experts import JITTER, LENGTHSCALES, NOISES, RATE, SHAPE, Advice, advise
+from ndp.networks.experts import JITTER, LENGTHSCALES, NOISES, RATE, SHAPE, ExpertPosterior, ExpertPredictions
 
 
 def points(tasks: int = 2, known: int = 7, asked: int = 4, dim: int = 2) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -19,9 +19,11 @@ def points(tasks: int = 2, known: int = 7, asked: int = 4, dim: int = 2) -> tupl
     return x[:, :known], y, torch.full_like(y, CLEAN), x[:, known:]
 
 
-def observations(x: Tensor, y: Tensor, level: Tensor, x_target: Tensor, mask: Tensor | None = None) -> Advice:
+def observations(
+    x: Tensor, y: Tensor, level: Tensor, x_target: Tensor, mask: Tensor | None = None
+) -> ExpertPredictions:
     mask = torch.ones_like(y, dtype=torch.bool) if mask is None else mask
-    return advise(x, y, level, mask, x_target, torch.zeros(len(x), dtype=torch.bool))
+    return ExpertPosterior.given(x, y, level, mask).predict(x_target, torch.zeros(len(x), dtype=torch.bool))
 
 
 def by_hand(x: np.ndarray, y: np.ndarray, x_target: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -50,7 +52,7 @@ def by_hand(x: np.ndarray, y: np.ndarray, x_target: np.ndarray) -> tuple[np.ndar
     return weight / weight.sum(), mean, variance
 
 
-def test_it_is_the_regression_of_every_process_weighed_by_its_evidence() -> None:
+def test_predictions_are_those_of_every_process_weighed_by_its_evidence() -> None:
     x, y, level, x_target = points()
     found = observations(x, y, level, x_target)
     for task in range(2):
@@ -62,18 +64,18 @@ def test_it_is_the_regression_of_every_process_weighed_by_its_evidence() -> None
 
 def test_v_stands_for_the_expectation_under_the_mixture() -> None:
     x, y, level, x_target = points()
-    advice = observations(x, y, level, x_target)
+    experts = observations(x, y, level, x_target)
     y_t = torch.randn(3 * 2, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     at = torch.tensor([[0.7]], dtype=torch.float64)
     grid = torch.linspace(-15, 15, 30001, dtype=torch.float64)
-    laws = torch.distributions.Normal(advice.mean[..., None], advice.variance.sqrt()[..., None])
-    density = (advice.log_weight[:, :, None, None] + laws.log_prob(grid)).logsumexp(1)
+    laws = torch.distributions.Normal(experts.mean[..., None], experts.variance.sqrt()[..., None])
+    density = (experts.log_weight[:, :, None, None] + laws.log_prob(grid)).logsumexp(1)
     seen = torch.distributions.Normal(alpha(at) * grid, sigma(at)).log_prob(y_t.reshape(3, 2, 4, 1))
     expected = (torch.softmax(density + seen, dim=-1) * grid).sum(-1).reshape(6, 4)
-    torch.testing.assert_close(alpha(at) * y_t - sigma(at) * advice.v(y_t, at), expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(alpha(at) * y_t - sigma(at) * experts.v(y_t, at), expected, atol=1e-5, rtol=0)
     each = torch.linspace(-3, 3, 24, dtype=torch.float64).reshape(6, 4)  # a level of its own at every value
-    rows = [advice.v(y_t, each[i, j].reshape(1, 1))[i, j] for i in range(6) for j in range(4)]
-    torch.testing.assert_close(advice.v(y_t, each).flatten(), torch.stack(rows))
+    rows = [experts.v(y_t, each[i, j].reshape(1, 1))[i, j] for i in range(6) for j in range(4)]
+    torch.testing.assert_close(experts.v(y_t, each).flatten(), torch.stack(rows))
 
 
 def test_nothing_known_is_the_prior_and_places_without_points_do_not_count() -> None:
@@ -93,7 +95,7 @@ def test_nothing_known_is_the_prior_and_places_without_points_do_not_count() -> 
         torch.testing.assert_close(found, expected)
 
 
-def test_it_follows_points_and_inputs_in_any_order_and_knows_known_noise() -> None:
+def test_the_order_of_points_and_inputs_does_not_matter_and_known_noise_counts() -> None:
     x, y, level, x_target = points()
     here, order = observations(x, y, level, x_target), torch.randperm(7)
     there = observations(x[:, order].flip(-1), y[:, order], level, x_target.flip(-1))
@@ -102,7 +104,8 @@ def test_it_follows_points_and_inputs_in_any_order_and_knows_known_noise() -> No
     noisy = torch.full_like(level, 0.0)  # as much noise as function
     unsure = observations(x, alpha(noisy) * y, noisy, x_target)
     assert (unsure.mean.abs().mean(), unsure.variance.mean()) < (here.mean.abs().mean(), here.variance.mean())
-    function = advise(x, y, level, torch.ones_like(y, dtype=torch.bool), x_target, torch.tensor([True, False]))
+    given = ExpertPosterior.given(x, y, level, torch.ones_like(y, dtype=torch.bool))
+    function = given.predict(x_target, torch.tensor([True, False]))
     assert (function.variance[0] < here.variance[0]).all()
     torch.testing.assert_close(function.variance[1], here.variance[1])
 
@@ -114,43 +117,60 @@ def test_pieces_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
         torch.testing.assert_close(found, expected)
 
 
-def advised(*, trust: float) -> BiDimensionalAttention:
+@pytest.mark.parametrize("room", [True, False])
+def test_factors_are_kept_where_there_is_room_and_change_nothing(room: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, level, x_target = points()
+    of_function = torch.tensor([True, False])
+    given = ExpertPosterior.given(x, y, level, torch.ones_like(y, dtype=torch.bool))
+    if not room:
+        monkeypatch.setattr("ndp.networks.experts.MOST_KEPT", 1)
+    kept = given.kept()
+    assert (kept.factors is not None) is room
+    found, expected = (vars(one.predict(x_target, of_function)).values() for one in (kept, given))
+    for value, wanted in zip(found, expected, strict=True):
+        torch.testing.assert_close(value, wanted)
+
+
+def with_experts(*, gate: float) -> BiDimensionalAttention:
+    """A network whose gate has random weights of this size."""
     torch.manual_seed(0)
     net = BiDimensionalAttention(
         width=16, heads=2, blocks=2, level_width=8, separates_noise=True, experts=True
     ).double()
     torch.nn.init.normal_(net.out.weight, std=0.3)
-    assert net.trust is not None
-    torch.nn.init.normal_(net.trust.tell.weight, std=trust)
+    assert net.gate is not None
+    torch.nn.init.normal_(net.gate.last.weight, std=gate)
     return net.requires_grad_(False)
 
 
-def test_without_trust_it_is_the_network_that_nobody_advises_and_with_it_alone_differs() -> None:
+def test_a_closed_gate_is_no_experts_and_an_open_one_changes_independent_targets_only() -> None:
     x, y, level, x_target = points()
-    net, trusting = advised(trust=0.0), advised(trust=1.0)
-    plain = BiDimensionalAttention(**{**net.config, "experts": False}).double()
-    plain.load_state_dict({name: value for name, value in net.state_dict().items() if not name.startswith("trust.")})
+    closed, opened = with_experts(gate=0.0), with_experts(gate=1.0)
+    plain = BiDimensionalAttention(**{**closed.config, "experts": False}).double()
+    weights = {name: value for name, value in closed.state_dict().items() if not name.startswith("gate.")}
+    plain.load_state_dict(weights)
     y_t = torch.randn(2, 4, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     all_x, all_y = torch.cat([x, x_target], dim=1), torch.cat([y[..., None], y_t], dim=1)
     levels = torch.cat([level, torch.tensor([[0.5, -1.0, 2.0, 0.0]]).expand(2, 4).double()], dim=1)
     for independent in (False, True):
-        found = [one(all_x, all_y, levels, num_context=7, independent=independent) for one in (net, plain, trusting)]
+        found = [one(all_x, all_y, levels, num_context=7, independent=independent) for one in (closed, plain, opened)]
         torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
-        assert torch.equal(found[2], found[1]) is not alone
+        assert torch.equal(found[2], found[1]) is not independent
         assert torch.equal(found[2][:, :7], found[1][:, :7])
 
 
 @pytest.mark.parametrize("of_function", [False, True])
-def test_encoded_once_it_answers_as_in_training_and_each_value_by_itself(of_function: bool) -> None:
-    net, (x, y, level, x_target) = advised(trust=1.0), points()
+def test_a_context_encoded_once_gives_the_outputs_of_training_and_of_single_targets(of_function: bool) -> None:
+    net, (x, y, level, x_target) = with_experts(gate=1.0), points()
     mask = torch.arange(7).expand(2, 7) < torch.tensor([[7], [3]])
     y_t = torch.randn(3 * 2, 4, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     at = torch.tensor(-0.5, dtype=torch.float64)
     context = x, y[..., None], level, mask
-    found = net.decode(y_t, at, net.encode(*context, x_target, of_function=of_function, independent=True))
+    encoding = net.encode_context(*context)
+    found = net.denoise(net.encode_targets(encoding, x_target, joint=False, observation_noise=not of_function), y_t, at)
     for i in range(4):
-        one = net.encode(*context, x_target[:, i : i + 1], of_function=of_function, independent=True)
-        torch.testing.assert_close(net.decode(y_t[:, i : i + 1], at, one), found[:, i : i + 1])
+        one = net.encode_targets(encoding, x_target[:, i : i + 1], joint=False, observation_noise=not of_function)
+        torch.testing.assert_close(net.denoise(one, y_t[:, i : i + 1], at), found[:, i : i + 1])
     direct = net(
         torch.cat([x, x_target], dim=1),
         torch.cat([y[..., None], y_t[2:4]], dim=1),
@@ -163,18 +183,19 @@ def test_encoded_once_it_answers_as_in_training_and_each_value_by_itself(of_func
     torch.testing.assert_close(direct[:, 7:], found[2:4])
 
 
-def test_what_cannot_be_advised_is_told() -> None:
+def test_networks_that_cannot_have_experts_are_refused() -> None:
     with pytest.raises(ValueError, match="one output"):
         BiDimensionalAttention(num_outputs=3, experts=True)
     with pytest.raises(ValueError, match="separate"):
         BiDimensionalAttention(context=ContextAttention.FULL, experts=True)
 
 
-def test_all_of_it_is_made_where_the_data_are() -> None:
+def test_all_tensors_are_made_where_the_data_are() -> None:
     """A device without memory refuses what comes from elsewhere, and so would a GPU, or wait for it."""
     x, y, level, x_target = (t.to("meta") for t in points())
     mask = torch.ones_like(y, dtype=torch.bool)
-    advice = advise(x, y, level, mask, x_target, torch.zeros(len(x), dtype=torch.bool, device="meta"))
-    told = advice.v(torch.empty(6, 4, dtype=torch.float64, device="meta"), torch.empty(1, 1, device="meta"))
-    assert told.shape == (6, 4)
-    assert told.device.type == "meta"
+    of_function = torch.zeros(len(x), dtype=torch.bool, device="meta")
+    experts = ExpertPosterior.given(x, y, level, mask).predict(x_target, of_function)
+    v = experts.v(torch.empty(6, 4, dtype=torch.float64, device="meta"), torch.empty(1, 1, device="meta"))
+    assert v.shape == (6, 4)
+    assert v.device.type == "meta"

@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -74,9 +74,7 @@ class _OldModules(MetaPathFinder, InspectLoader):
     It also finds `ndp.__main__`, so that `python -m ndp` is the command `ndp`.
     """
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, path: object, target: ModuleType | None = None) -> ModuleSpec | None:
         if fullname not in (*_MODULES, _MAIN):
             return None
         has_modules = any(name.startswith(f"{fullname}.") for name in _MODULES)

@@ -1,4 +1,4 @@
-"""How close a trained model is to the exact process, on tasks of the paper's protocol.
+"""How close a trained model is to the exact process, on tasks of the paper's protocol: predictions of new observations.
 
 Every likelihood stands beside the exact one on the same tasks, and sample-based ones also beside the exact posterior through
 the same estimator: what the estimator loses by itself is not the model's fault. Gaps are paired; errors are standard errors.
@@ -136,11 +136,13 @@ def _score(
     x, y = batch.targets
     posterior = given(gp, batch)
     points = x.shape[1]
-    exact = torch.as_tensor(posterior.log_prob(x, y)) / points
-    drawn_exactly = torch.as_tensor(posterior.sample(x, draws, generator=generator))
+    exact = torch.as_tensor(posterior.log_prob(x, y, observation_noise=True)) / points
+    drawn_exactly = torch.as_tensor(posterior.sample(x, draws, observation_noise=True, generator=generator))
     exact_fitted = fitted_gaussian_log_prob(drawn_exactly, y) / points
     ours = given(model, batch.shifted(shift))
-    drawn = torch.as_tensor(ours.sample(x + shift, draws, steps=steps, generator=generator)).double()
+    drawn = torch.as_tensor(
+        ours.sample(x + shift, draws, observation_noise=True, steps=steps, generator=generator)
+    ).double()
     model_fitted = fitted_gaussian_log_prob(drawn, y) / points
     mean = torch.as_tensor(posterior.moments(x).mean)
     error = (drawn.mean(0) - mean)[..., 0]
@@ -152,6 +154,6 @@ def _score(
 
 def _ode_gap(model: NDP, gp: GP, batch: Batch, shift: float) -> Float[Tensor, "B"]:
     x, y = batch.targets
-    exact = torch.as_tensor(given(gp, batch).log_prob(x, y))
-    ours = given(model, batch.shifted(shift)).log_prob(x + shift, y)
+    exact = torch.as_tensor(given(gp, batch).log_prob(x, y, observation_noise=True))
+    ours = given(model, batch.shifted(shift)).log_prob(x + shift, y, observation_noise=True)
     return (exact - torch.as_tensor(ours)) / x.shape[1]
