@@ -1,6 +1,7 @@
-"""Calls of a network, recorded once and replayed: on a GPU a short call takes less time than launching its kernels does."""
+"""CUDA graphs of a network's calls: on a GPU, launching the kernels of a short call takes longer than they run."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,99 +13,134 @@ import torch
 from torch import Tensor, nn
 
 MOST_VALUES = 2**17  # of a call that is recorded; larger ones keep a GPU busy by themselves, and would hold much memory
-MOST_RECORDINGS = 4  # that are kept of a network
+MOST_GRAPHS = 4  # that are kept of a network
+MOST_SHAPES = 256  # that are remembered of a network
 
-Shape: TypeAlias = tuple[Any, ...]  # all that a recording depends on and cannot be told anew
+Shape: TypeAlias = tuple[Any, ...]  # all that a graph depends on and that cannot be changed once it is recorded
 
 
 class GraphedCall:
-    """`call(setting, *inputs)` as a function of the inputs. On a GPU, without gradients, it is recorded and replayed.
+    """`call(constants, *inputs)` as a function of the inputs. On a GPU, without gradients, it is recorded and replayed.
 
-    A recording belongs to the `network` that is called and to the shapes of setting and inputs. The first call of its kind is
-    an ordinary one, for libraries that set themselves up; the second is recorded; all later ones replay it, with other settings
-    too, so that the posterior of another context, of as many points, is quick from its first call on. A setting holds tensors
-    and plain values; with anything else in it every call is an ordinary one.
+    A graph belongs to the `network` that is called and to the shapes of constants and inputs. The first call of a shape is
+    ordinary, because libraries set themselves up in it; the second is recorded; later ones replay the graph, with other
+    constants too: the posterior of another context of as many points is quick from its first call on. Constants are tensors and
+    plain values, in tuples and objects; with anything else among them every call is ordinary.
+
+    The oldest graph of a network makes room for a new one and gives its memory back. A graph for which the memory does not
+    suffice is not recorded, and its calls are ordinary.
     """
 
-    def __init__(self, network: Any, call: Callable[..., Tensor], setting: Any) -> None:
-        self._network, self._call, self._setting = network, call, setting
+    def __init__(self, network: Any, call: Callable[..., Tensor], constants: Any) -> None:
+        self._network, self._call, self._constants = network, call, constants
 
     def __call__(self, *inputs: Tensor) -> Tensor:
         first = inputs[0]
         if first.device.type != "cuda" or torch.is_grad_enabled() or first.numel() > MOST_VALUES:
-            return self._call(self._setting, *inputs)
-        shape = _shape_of((self._setting, inputs))
+            return self._call(self._constants, *inputs)
+        shape = _shape_of((self._constants, inputs))
         if shape is None:
-            return self._call(self._setting, *inputs)
-        shelf = _shelf_of(self._network)
-        with shelf.lock:
-            shape = (*_weights_of(self._network), shape)
-            if shape not in shelf.recordings:
-                if shape not in shelf.known:
-                    shelf.known.add(shape)
-                    return self._call(self._setting, *inputs)
-                while len(shelf.recordings) >= MOST_RECORDINGS:
-                    shelf.recordings.pop(next(iter(shelf.recordings)))
-                shelf.recordings[shape] = _record(self._call, self._setting, inputs)
-            return shelf.recordings[shape].replay(self._setting, inputs)
+            return self._call(self._constants, *inputs)
+        graphs = _GRAPHS.setdefault(self._network, _Graphs())
+        with graphs.lock:
+            graph = graphs.find((*_weights_of(self._network), shape), self._call, self._constants, inputs)
+            if graph is not None:
+                return graph.replay(self._constants, inputs)
+        try:
+            return self._call(self._constants, *inputs)
+        except torch.cuda.OutOfMemoryError:
+            with graphs.lock:
+                graphs.clear()
+        return self._call(self._constants, *inputs)
 
 
 @dataclass
-class _Recording:
+class _Graph:
     graph: torch.cuda.CUDAGraph
-    setting: Any  # that the recording reads
+    constants: Any  # which the graph reads
     inputs: tuple[Tensor, ...]
     output: Tensor
-    told: Any = None  # the setting that it holds a copy of
+    done: torch.cuda.Event = field(default_factory=torch.cuda.Event)
+    copied: Any = None  # the constants that were copied into its own last
 
-    def replay(self, setting: Any, inputs: tuple[Tensor, ...]) -> Tensor:
-        if self.told is not setting:
-            for target, source in zip(_tensors_in(self.setting), _tensors_in(setting), strict=True):
+    def replay(self, constants: Any, inputs: tuple[Tensor, ...]) -> Tensor:
+        stream = torch.cuda.current_stream(self.output.device)
+        stream.wait_event(self.done)  # of the last replay, which another stream may be in
+        if self.copied is not constants:
+            for target, source in zip(_tensors_in(self.constants), _tensors_in(constants), strict=True):
                 target.copy_(source)
-            self.told = setting
+            self.copied = constants
         for target, source in zip(self.inputs, inputs, strict=True):
             target.copy_(source)
         self.graph.replay()
-        return self.output.clone()
+        output = self.output.clone()
+        self.done.record(stream)
+        return output
 
 
 @dataclass
-class _Shelf:
-    """The recordings of a network, oldest first, and the shapes that were called before."""
+class _Graphs:
+    """The graphs of a network and the shapes of its calls, oldest first. One whose graph does not fit in memory has none."""
 
-    recordings: dict[Shape, _Recording] = field(default_factory=dict)
-    known: set[Shape] = field(default_factory=set)
+    graphs: dict[Shape, _Graph] = field(default_factory=dict)
+    shapes: dict[Shape, bool] = field(default_factory=dict)  # whether to record the next call
     lock: Lock = field(default_factory=Lock)
 
+    def find(
+        self, shape: Shape, call: Callable[..., Tensor], constants: Any, inputs: tuple[Tensor, ...]
+    ) -> _Graph | None:
+        """The graph of this shape, recorded if this is its second call; none if the call is to be an ordinary one."""
+        if shape in self.graphs:
+            return self.graphs[shape]
+        if not self.shapes.get(shape, False):
+            self.shapes.setdefault(shape, True)
+            if len(self.shapes) > MOST_SHAPES:
+                del self.shapes[next(iter(self.shapes))]
+            return None
+        if len(self.graphs) >= MOST_GRAPHS:
+            del self.graphs[next(iter(self.graphs))]
+            torch.cuda.empty_cache()  # a graph's memory serves no other graph: it is of use only when it is given back
+        try:
+            self.graphs[shape] = _record(call, constants, inputs)
+        except torch.cuda.OutOfMemoryError:
+            self.shapes[shape] = False
+            self.clear()
+        return self.graphs.get(shape)
 
-_SHELVES: WeakKeyDictionary[Any, _Shelf] = WeakKeyDictionary()
+    def clear(self) -> None:
+        self.graphs.clear()
+        torch.cuda.empty_cache()
 
 
-def _shelf_of(network: Any) -> _Shelf:
-    return _SHELVES.setdefault(network, _Shelf())
+_GRAPHS: WeakKeyDictionary[Any, _Graphs] = WeakKeyDictionary()
 
 
 def _weights_of(network: Any) -> tuple[int, ...]:
-    """Where the weights are: a recording reads them there."""
+    """Where the weights are: a graph reads them there."""
     return tuple(p.data_ptr() for p in network.parameters()) if isinstance(network, nn.Module) else ()
 
 
-def _record(call: Callable[..., Tensor], setting: Any, inputs: tuple[Tensor, ...]) -> _Recording:
-    held, own = tuple(t.clone() for t in inputs), _cloned(setting)
+def _record(call: Callable[..., Tensor], constants: Any, inputs: tuple[Tensor, ...]) -> _Graph:
+    own_inputs, own_constants = tuple(t.clone() for t in inputs), _cloned(constants)
     graph = torch.cuda.CUDAGraph()
     stream = _recording_stream(inputs[0].device)
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         graph.capture_begin(capture_error_mode="thread_local")
-        output = call(own, *held)
+        try:
+            output = call(own_constants, *own_inputs)
+        except BaseException:
+            with suppress(RuntimeError):  # the error of the call is the one to show
+                graph.capture_end()
+            raise
         graph.capture_end()
     torch.cuda.current_stream().wait_stream(stream)
-    return _Recording(graph, own, held, output)
+    return _Graph(graph, own_constants, own_inputs, output)
 
 
 @cache
 def _recording_stream(device: torch.device) -> torch.cuda.Stream:
-    """One for all recordings. Products of matrices keep a workspace for every stream, which must not belong to a recording."""
+    """One for all graphs. Products of matrices keep a workspace for every stream, which must not belong to a graph."""
     stream = torch.cuda.Stream(device)
     with torch.cuda.stream(stream):
         torch.ones(2, 2, device=device) @ torch.ones(2, 2, device=device)
