@@ -55,8 +55,9 @@ def exact_log_prob(y: np.ndarray, mean: np.ndarray, cov: np.ndarray) -> float:
 
 
 def moments_of(model: ndp.GP | ndp.NDP, posterior: Any, x: Any) -> ndp.Moments:
-    """With fewer draws than by default: their noise is moment-matched, so that more are not needed for a few points."""
-    return posterior.moments(x, **({} if isinstance(model, ndp.GP) else {"num_samples": 16}))
+    """Of new observations, and with fewer draws than by default: their noise is moment-matched."""
+    few = {} if isinstance(model, ndp.GP) else {"num_samples": 16}
+    return posterior.moments(x, observation_noise=True, **few)
 
 
 def assert_moments(model: ndp.GP | ndp.NDP, moments: ndp.Moments, mean: np.ndarray, std: np.ndarray) -> None:
@@ -104,8 +105,8 @@ def test_an_answer_has_the_axes_and_the_kind_of_the_question(
     x_new, y_new = form(np.tile(X_NEW, copies).reshape(x_new_shape)), form(Y_NEW[:tasks].reshape(answer))
     posterior = model.condition(x, y)
     moments = moments_of(model, posterior, x_new)
-    draws = posterior.sample(x_new, 3, generator=seeded())
-    log_p = posterior.log_prob(x_new, y_new)
+    draws = posterior.sample(x_new, 3, observation_noise=True, generator=seeded())
+    log_p = posterior.log_prob(x_new, y_new, observation_noise=True)
 
     assert all(isinstance(value, torch.Tensor) == (kind == "torch") for value in (*moments, draws, log_p))
     assert moments.mean.shape == moments.std.shape == answer
@@ -128,7 +129,7 @@ def test_an_answer_has_the_axes_and_the_kind_of_the_question(
 def test_quantiles_come_first(model: ndp.GP | ndp.NDP, x: np.ndarray, answer: tuple[int, ...]) -> None:
     tasks = len(x) if x.ndim == 3 else 1
     posterior = model.condition(X[..., None], Y[..., None]) if tasks == 2 else model.condition(X[0], Y[0])
-    quantiles = posterior.quantiles(x, [0.1, 0.5, 0.9])
+    quantiles = posterior.quantiles(x, [0.1, 0.5, 0.9], observation_noise=True)
     truth = [exact(X[i, :, None], Y[i], X_NEW[:, None]) for i in range(tasks)]
     mean, std = (
         np.stack(values).reshape(answer) for values in zip(*((m, np.diag(c) ** 0.5) for m, c in truth), strict=True)
@@ -158,7 +159,9 @@ def test_draws_of_the_prior_have_the_form_of_the_inputs(
     model: ndp.GP | ndp.NDP, kind: str, shape: tuple[int, ...], answer: tuple[int, ...]
 ) -> None:
     x = X_NEW.reshape(shape)
-    draws = model.sample(torch.from_numpy(x) if kind == "torch" else x, 200, generator=seeded(1))
+    draws = model.sample(
+        torch.from_numpy(x) if kind == "torch" else x, 200, observation_noise=True, generator=seeded(1)
+    )
     assert isinstance(draws, torch.Tensor) == (kind == "torch")
     assert draws.shape == (200, *answer)
     wanted = covariance(X_NEW[:, None], X_NEW[:, None])

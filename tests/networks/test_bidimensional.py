@@ -182,7 +182,7 @@ def test_a_width_that_heads_cannot_share_is_refused() -> None:
 def test_a_separate_context_encoded_once_gives_the_same_output(
     attention, inputs, context: int, seed: int, points: int, dims: int
 ) -> None:
-    """Encoding and decoding, for three draws, equals one call with everything; an empty context too."""
+    """Three draws with one encoding equal a call each with all points; an empty context too."""
     x, _, level, mask = random_points(seed, context + points, dims)
     mask[:, context:] = True
     mask[0, :context] = seed % 2 == 0
@@ -191,8 +191,9 @@ def test_a_separate_context_encoded_once_gives_the_same_output(
     level[:, context:] = level[0, -1]
     net = network(attention, inputs, context=ContextAttention.SEPARATE)
     expected = torch.stack([net(x, y, level, mask, num_context=context)[:, context:] for y in y_t])
-    encoding = net.encode(x[:, :context], y_t[0, :, :context], level[:, :context], mask[:, :context], x[:, context:])
-    found = net.decode(y_t[:, :, context:].flatten(0, 1), level[0, -1], encoding)
+    encoding = net.encode_context(x[:, :context], y_t[0, :, :context], level[:, :context], mask[:, :context])
+    targets = net.encode_targets(encoding, x[:, context:])
+    found = net.denoise(targets, y_t[:, :, context:].flatten(0, 1), level[0, -1])
     torch.testing.assert_close(found.unflatten(0, (3, 2)), expected, rtol=1e-10, atol=1e-10)
 
 
@@ -239,35 +240,35 @@ def test_both_ways_to_attend_over_dimensions_are_the_same() -> None:
 
 @every_form
 @pytest.mark.parametrize("masked", [False, True])
-def test_targets_asked_for_alone_are_those_of_one_call_each(attention, inputs, masked: bool) -> None:
+def test_independent_targets_are_those_of_one_call_each(attention, inputs, masked: bool) -> None:
     net = network(attention, inputs, context=ContextAttention.SEPARATE)
     x, y, level, mask = random_points(1, 9, 3)
     known, seen = 5, mask[:, :5] if masked else None
     draws = torch.randn(3 * 2, 4, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     noise_level = torch.tensor(-1.0, dtype=torch.float64)
-    context = x[:, :known], y[:, :known], level[:, :known], seen
-    together = net.decode(draws, noise_level, net.encode(*context, x[:, known:], independent=True))
+    context = net.encode_context(x[:, :known], y[:, :known], level[:, :known], seen)
+    independent = net.denoise(net.encode_targets(context, x[:, known:], joint=False), draws, noise_level)
     one_by_one = [
-        net.decode(draws[:, i : i + 1], noise_level, net.encode(*context, x[:, known + i : known + i + 1]))
+        net.denoise(net.encode_targets(context, x[:, known + i : known + i + 1]), draws[:, i : i + 1], noise_level)
         for i in range(4)
     ]
-    torch.testing.assert_close(together, torch.cat(one_by_one, dim=1))
+    torch.testing.assert_close(independent, torch.cat(one_by_one, dim=1))
     level = torch.cat([level[:, :known], noise_level.expand(2, 4)], dim=1)
     real = torch.cat([mask[:, :known], torch.ones_like(mask[:, known:])], dim=1) if masked else None
     as_in_training = net(
         x, torch.cat([y[:, :known], draws[:2]], dim=1), level, real, num_context=known, independent=True
     )
-    torch.testing.assert_close(as_in_training[:, known:], together[:2])
+    torch.testing.assert_close(as_in_training[:, known:], independent[:2])
 
 
-def test_a_network_whose_context_reads_from_targets_refuses_to_be_asked_for_them_alone() -> None:
+def test_a_network_whose_context_reads_from_targets_refuses_independent_targets() -> None:
     net = network(PointAttention.SUMMED, Inputs.ROTARY, context=ContextAttention.FULL)
     x, y, level, _ = random_points(1, 9, 3)
-    with pytest.raises(ValueError, match="context is separate"):
+    with pytest.raises(ValueError, match='independent targets need context="separate"'):
         net(x, y, level, num_context=5, independent=True)
 
 
-def test_functions_and_observations_differ_at_the_targets_only_and_only_where_the_network_tells_them() -> None:
+def test_functions_and_observations_differ_at_the_targets_only_and_only_where_the_network_separates_them() -> None:
     torch.manual_seed(0)
     net = BiDimensionalAttention(width=16, heads=2, blocks=2, level_width=8, separates_noise=True).double()
     torch.nn.init.normal_(net.out.weight)
@@ -280,11 +281,12 @@ def test_functions_and_observations_differ_at_the_targets_only_and_only_where_th
     assert not torch.equal(plain[0, 5:], told[0, 5:])
     shared = level[:1, :1].expand(2, 4)
     levels = torch.cat([level[:, :5], shared], dim=1)
-    encoding = net.encode(x[:, :5], y[:, :5], level[:, :5], mask[:, :5], x[:, 5:], of_function=True)
+    encoding = net.encode_context(x[:, :5], y[:, :5], level[:, :5], mask[:, :5])
+    targets = net.encode_targets(encoding, x[:, 5:], observation_noise=False)
     everything = torch.cat([mask[:, :5], torch.ones(2, 4, dtype=torch.bool)], dim=1)
     direct = net(x, y, levels, everything, num_context=5, of_function=torch.ones(2, dtype=torch.bool))[:, 5:]
-    torch.testing.assert_close(net.decode(y[:, 5:], shared[0, 0], encoding), direct)
-    with pytest.raises(ValueError, match="does not tell functions from observations"):
+    torch.testing.assert_close(net.denoise(targets, y[:, 5:], shared[0, 0]), direct)
+    with pytest.raises(ValueError, match="does not separate functions from their noise"):
         network(PointAttention.SUMMED, Inputs.ROTARY)(x, y, level, mask, of_function=marked)
 
 

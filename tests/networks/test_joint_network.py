@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ndp.diffusion.levels import CLEAN
 from ndp.networks.attention import PointAttention
-from ndp.networks.joint import JointAttention, KnownInputs, grid_of_box
+from ndp.networks.joint import JointAttention, grid_of_box
 
 OURS = {"anchor_points": 9}
 PAPER = {
@@ -104,6 +104,7 @@ def test_a_context_encoded_once_gives_the_same_output_for_every_draw(
     x_t, y_t, level_x, level_y, mask = random_points(seed, context + points, dims)
     mask[:, context:] = True
     mask[0, :context] = seed % 2 == 0
+    level_x[:, :context] = CLEAN  # the inputs of a context are known
     level_x[:, context:], level_y[:, context:] = level_x[0, -1], level_y[0, -1]
     net = network(**form)
     generator = torch.Generator().manual_seed(seed)
@@ -113,42 +114,42 @@ def test_a_context_encoded_once_gives_the_same_output_for_every_draw(
         x, y = (torch.cat([t[:, :context], d], dim=1) for t, d in zip((x_t, y_t), drawn, strict=True))
         outs = net(x, y, level_x, level_y, mask, num_context=context, independent=independent)
         expected.append([out[:, context:] for out in outs])
-    encoding = net.encode(*(t[:, :context] for t in (x_t, y_t, level_x, level_y, mask)))
+    encoding = net.encode_context(*(t[:, :context] for t in (x_t, y_t, level_y, mask)))
     rows = [t.flatten(0, 1) for t in fresh]
-    found = net.decode(*rows, level_x[0, -1], level_y[0, -1], encoding, independent=independent)
+    found = net.denoise_points(encoding, *rows, level_x[0, -1], level_y[0, -1], independent=independent)
     assert_same(found, tuple(torch.cat([one[head] for one in expected]) for head in (0, 1)))
 
 
 @every_form
 @given(context=st.integers(0, 4), **sizes)
 @settings(max_examples=10, deadline=None)
-def test_targets_that_are_alone_are_asked_one_by_one(form, context: int, seed: int, points: int, dims: int) -> None:
+def test_independent_targets_are_those_of_one_call_each(form, context: int, seed: int, points: int, dims: int) -> None:
     inputs = random_points(seed, context + points, dims)
     inputs[-1][:, context:] = True
     net = network(**form)
-    together = net(*inputs, num_context=context, independent=True)
+    independent = net(*inputs, num_context=context, independent=True)
     for target in range(context, context + points):
         chosen = [*range(context), target]
         single = net(*(t[:, chosen] for t in inputs), num_context=context)
-        assert_same(tuple(out[:, -1] for out in single), tuple(out[:, target] for out in together))
+        assert_same(tuple(out[:, -1] for out in single), tuple(out[:, target] for out in independent))
 
 
 @every_form
-def test_with_known_inputs_it_is_a_network_of_outputs_and_draws_may_share_their_inputs(form) -> None:
+def test_regression_is_the_case_of_known_inputs_and_draws_share_them(form) -> None:
     x, y_t, _, level, mask = random_points(5, 6, 2)
     mask[:, 2:] = True
     level[:, 2:] = level[0, -1]
-    net = KnownInputs(network(**form))
-    expected = net(x, y_t, level, mask, num_context=2)[:, 2:]
-    torch.testing.assert_close(
-        expected, net.joint(x, y_t, torch.full_like(level, CLEAN), level, mask, num_context=2)[1][:, 2:]
-    )
-    encoding = net.encode(x[:, :2], y_t[:, :2], level[:, :2], mask[:, :2], x[:, 2:])
+    net = network(**form)
     twice = torch.cat([y_t[:, 2:]] * 2)
-    torch.testing.assert_close(net.decode(twice, level[0, -1], encoding), torch.cat([expected] * 2))
+    encoding = net.encode_context(x[:, :2], y_t[:, :2], level[:, :2], mask[:, :2])
+    for joint in (True, False):
+        known = torch.full_like(level, CLEAN)
+        expected = net(x, y_t, known, level, mask, num_context=2, independent=not joint)[1][:, 2:]
+        targets = net.encode_targets(encoding, x[:, 2:], joint=joint)
+        torch.testing.assert_close(net.denoise(targets, twice, level[0, -1]), torch.cat([expected] * 2))
 
 
-def test_scouts_lie_in_the_middle_of_cells_that_fill_the_box_and_dimensions_are_alike() -> None:
+def test_anchor_points_lie_in_the_middle_of_cells_that_fill_the_box_and_dimensions_are_alike() -> None:
     torch.testing.assert_close(
         grid_of_box(4, 1, like=LIKE)[:, 0], torch.tensor([-0.75, -0.25, 0.25, 0.75], dtype=torch.float64)
     )
@@ -165,7 +166,7 @@ def test_it_starts_at_zero_and_refuses_what_it_cannot_be() -> None:
     assert net.config["attention"] == PointAttention.SUMMED
     for wrong, message in (
         ({"width": 60}, "multiple of twice"),
-        ({"anchor_points": -1}, "-1 scouts"),
+        ({"anchor_points": -1}, "not -1"),
     ):
         with pytest.raises(ValueError, match=message):
             JointAttention(**wrong)

@@ -86,7 +86,7 @@ def test_a_masked_observation_is_none() -> None:
         (lambda p: p.sample_inputs(float("nan")), "y_star holds nan"),
         (lambda p: p.sample_inputs(torch.zeros(0)), "at least one value"),
         (lambda p: p.sample_inputs(0.0, 0), "num_samples must be"),
-        (lambda p: p.sample_joint(0), "at least one point"),
+        (lambda p: p.sample_joint(0), "num_points must be at least 1, not 0"),
     ],
 )
 def test_what_is_wrong_with_a_question_is_named(ask, message: str) -> None:
@@ -128,13 +128,13 @@ def test_recipes_of_joint_models() -> None:
     batches = [s.draw(2, generator=seeded()) for s in make_sources(ours, torch.device("cpu"))]
     assert [(b.x.shape[-1], b.independent) for b in batches] == [(1, True), (1, False), (2, True), (2, False)]
     paper = Recipe.from_dict({"model": "joint-paper", "prior": "minima"})
-    assert (paper.schedule, paper.together, paper.use_context, paper.error.value) == (2000, 1.0, False, "l1")
+    assert (paper.schedule, paper.joint_share, paper.use_context, paper.error) == (2000, 1.0, False, "l1")
     (source,) = make_sources(paper, torch.device("cpu"))
     assert source.draw(2, generator=seeded()).x.shape == (2, 100, 1)
     assert Recipe.from_dict(paper.as_dict()) == paper
     for wrong, message in (
-        ({"prior": "se"}, r"functions on \[-1, 1\]; se is not of them: .*minima"),
-        ({"prior": "minima", "together": 2.0}, "from 0 to 1"),
+        ({"prior": "se"}, r"functions on \[-1, 1\]; se is not one of them: .*minima"),
+        ({"prior": "minima", "joint_share": 2.0}, "from 0 to 1"),
         ({"data": "x.csv"}, "not on a table"),
     ):
         with pytest.raises(ValueError, match=message):
