@@ -2,7 +2,6 @@
 
 import math
 
-import gpytorch
 import numpy as np
 import pytest
 import torch
@@ -10,7 +9,6 @@ import torch
 from benchmarks.step import Method, Sizes, is_one_step, jump_positions, measure, score_functions, score_marginal
 from benchmarks.step_report import describe, draw_rows, picture, tables
 from ndp.core.typing import Posterior, Process
-from ndp.gp.fitting import fit_gp
 from ndp.gp.named import regression_gp
 from ndp.priors.step import Step
 
@@ -87,28 +85,6 @@ def test_an_exact_sampler_passes_on_marginals_and_a_gaussian_process_fails_on_ev
     assert score_functions(gp, 2, points=30).clean.mean == 0.0
     assert score_functions(gp, 2, points=30).distance.mean > 0.1
     assert score_marginal(gp, contexts=20).within.mean < 0.5
-
-
-def test_a_gp_is_fitted_to_its_lengthscale() -> None:
-    x = torch.linspace(-2, 2, 60, dtype=torch.float64)[:, None]
-    generator = torch.Generator().manual_seed(0)
-    y = torch.as_tensor(regression_gp("se").sample(x, observation_noise=True, generator=generator))
-    gp = fit_gp(gpytorch.kernels.RBFKernel(), x, y, steps=200)
-    assert gp.kernel.lengthscale.item() == pytest.approx(0.25, rel=0.15)
-    assert gp.noise == pytest.approx(0.05, rel=0.35)
-
-
-def test_a_fit_from_several_noises_is_the_best_of_them() -> None:
-    generator = torch.Generator().manual_seed(1)
-    x = torch.linspace(-2, 2, 40, dtype=torch.float64)[:, None]
-    y = torch.randn(40, dtype=torch.float64, generator=generator)  # nothing but noise
-    kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.MaternKernel(2.5))
-    fits = {noises: fit_gp(kernel, x, y, steps=100, noises=noises) for noises in ((1e-3,), (0.5,), (1e-3, 0.5))}
-    evidence = {
-        noises: float(gp.condition(x[:0], y[:0]).log_prob(x, y, observation_noise=True)) for noises, gp in fits.items()
-    }
-    assert evidence[(0.5,)] > evidence[(1e-3,)] + 1
-    assert evidence[(1e-3, 0.5)] == evidence[(0.5,)]
 
 
 def test_the_picture_and_the_tables_say_what_was_measured() -> None:

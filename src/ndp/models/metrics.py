@@ -1,10 +1,11 @@
 """How good a posterior is. Functions of draws, densities and truth; nothing here samples.
 
-Draws stand on the first axis; what is said of one value is said of every value of the other axes.
+Draws are on the first axis; every other axis is of values that are scored one by one.
 """
 
 from collections.abc import Sequence
 
+import scipy.stats
 import torch
 from jaxtyping import Float, Int, Num
 from torch import Tensor
@@ -99,19 +100,13 @@ def rank_histogram(values: Int[Tensor, "T"], num_draws: int, bins: int) -> Int[T
 
 def uniformity_p_value(counts: Int[Tensor, "K"]) -> float:
     """Probability of counts at least as uneven as these if all bins are equally likely (Pearson's chi-square test)."""
-    expected = counts.sum() / len(counts)
-    statistic = ((counts - expected) ** 2 / expected).sum().double()
-    freedom = torch.tensor(len(counts) - 1, dtype=torch.float64)
-    return torch.special.gammaincc(freedom / 2, statistic.cpu() / 2).item()
+    return float(scipy.stats.chisquare(counts.cpu().numpy()).pvalue)
 
 
 def wasserstein(draws: Float[Tensor, "S *A"], others: Float[Tensor, "T *A"]) -> Float[Tensor, "*A"]:
-    """Wasserstein-1 distance between the laws of every value: the area between their distribution functions."""
-    first, second = (values.movedim(0, -1).sort(dim=-1).values.contiguous() for values in (draws, others))
-    jumps = torch.cat([first, second], dim=-1).sort(dim=-1).values
-    left = jumps[..., :-1].contiguous()
-    gap = _distribution_function(first, left) - _distribution_function(second, left)
-    return (gap.abs() * jumps.diff(dim=-1)).sum(-1)
+    """Wasserstein-1 distance between the distributions of every value."""
+    pairs = zip(draws.flatten(1).T.cpu().numpy(), others.flatten(1).T.cpu().numpy(), strict=True)
+    return draws.new_tensor([scipy.stats.wasserstein_distance(*pair) for pair in pairs]).reshape(draws.shape[1:])
 
 
 def total_variation(counts: Num[Tensor, "*A K"], others: Num[Tensor, "*A K"]) -> Float[Tensor, "*A"]:
@@ -122,9 +117,8 @@ def total_variation(counts: Num[Tensor, "*A K"], others: Num[Tensor, "*A K"]) ->
 
 def distance_from_uniform(values: Float[Tensor, "S"], low: float, high: float) -> float:
     """Kolmogorov-Smirnov statistic: the largest gap between the share of values below a place and (place - low) / width."""
-    place = ((values.sort().values - low) / (high - low)).clamp(0, 1)
-    steps = torch.arange(len(values) + 1, dtype=place.dtype, device=place.device) / len(values)
-    return torch.maximum(steps[1:] - place, place - steps[:-1]).max().item()
+    uniform = scipy.stats.uniform(low, high - low)
+    return float(scipy.stats.ks_1samp(values.cpu().numpy(), uniform.cdf).statistic)
 
 
 def spread_of_means(statistics: Float[Tensor, "*A K R"]) -> Float[Tensor, "*A"]:
@@ -135,10 +129,6 @@ def spread_of_means(statistics: Float[Tensor, "*A K R"]) -> Float[Tensor, "*A"]:
 def noise_of_means(statistics: Float[Tensor, "*A K R"]) -> Float[Tensor, "*A"]:
     """What `spread_of_means` would be on average if nothing depended on the configuration, from how repeats differ."""
     return (statistics.var(-1).mean(-1) / statistics.shape[-1]).sqrt()
-
-
-def _distribution_function(ordered: Tensor, places: Tensor) -> Tensor:
-    return torch.searchsorted(ordered, places, right=True) / ordered.shape[-1]
 
 
 def _at_least_two(draws: Tensor) -> int:

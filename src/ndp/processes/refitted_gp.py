@@ -1,4 +1,4 @@
-"""BoTorch's `SingleTaskGP`, fitted anew to every context, in the form of every other process. It needs the extra `botorch`."""
+"""BoTorch's `SingleTaskGP`, fitted anew to every context, in the form of every other process."""
 
 import warnings
 from collections.abc import Sequence
