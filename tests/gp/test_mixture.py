@@ -36,7 +36,7 @@ def test_a_mixture_of_one_is_that_process() -> None:
         torch.testing.assert_close(mixed.quantiles(X_NEW, [0.05, 0.6], **kind), expected)
         for joint in (True, False):
             drawn = (
-                one.sample(X_NEW, 3, joint=joint, generator=torch.Generator().manual_seed(0), **kind)
+                one.sample(X_NEW, joint=joint, generator=torch.Generator().manual_seed(0), **kind)
                 for one in (mixed, single)
             )
             torch.testing.assert_close(*drawn)

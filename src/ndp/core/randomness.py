@@ -1,20 +1,26 @@
 """Randomness is explicit: a generator that the user passes, or a fresh one; never the global one."""
 
+import math
 from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+BLOCK = (
+    16  # torch makes normal numbers in blocks; the end of a tensor that is no whole number of them depends on its size
+)
+
 
 def normal(shape: tuple[int, ...], generator: torch.Generator | None, *, like: Tensor) -> Tensor:
-    """Standard normal noise with the dtype and on the device of `like`, drawn where the generator lives.
+    """Standard normal noise with the dtype and on the device of `like`.
 
-    A generator on the CPU gives the same draws on every device.
+    A generator gives the same noise on every device, and the first draws are the same however many are asked for.
     """
-    generator = generator or fresh_generator()
-    noise = torch.randn(shape, generator=generator, dtype=torch.float64, device=generator.device)
-    return noise.to(like)
+    generator = _on_cpu(generator or fresh_generator())
+    size = math.prod(shape)
+    noise = torch.randn(-(-size // BLOCK) * BLOCK, generator=generator, dtype=torch.float64)
+    return noise[:size].reshape(shape).to(like)
 
 
 def fresh_generator() -> torch.Generator:
@@ -24,10 +30,19 @@ def fresh_generator() -> torch.Generator:
     return generator
 
 
-def noise_from(generator: torch.Generator | None) -> Callable[[Tensor], Tensor]:
-    """Standard normal noise for stochastic solvers: a tensor to noise of its shape."""
+def seed_from(generator: torch.Generator | None) -> int:
+    """A seed for another generator: the next number of this one."""
     generator = generator or fresh_generator()
-    return lambda like: normal(tuple(like.shape), generator, like=like)
+    return int(torch.randint(2**62, (), generator=generator, device=generator.device))
+
+
+def noise_from(generator: torch.Generator | None) -> Callable[[Tensor], Tensor]:
+    """Standard normal noise for stochastic solvers: a tensor to noise of its shape.
+
+    Every call has a seed of its own, so that a draw does not depend on how many others are made.
+    """
+    seeds = torch.Generator().manual_seed(seed_from(generator))
+    return lambda like: normal(tuple(like.shape), torch.Generator().manual_seed(seed_from(seeds)), like=like)
 
 
 def match_moments(noise: Float[Tensor, "S B M P"]) -> Float[Tensor, "S B M P"]:
@@ -52,3 +67,10 @@ def match_moments(noise: Float[Tensor, "S B M P"]) -> Float[Tensor, "S B M P"]:
     else:
         white = flat
     return white.transpose(0, 1).reshape(draws, tasks, *noise.shape[2:]).to(noise)
+
+
+def _on_cpu(generator: torch.Generator) -> torch.Generator:
+    """The generator itself, or one seeded by it: what a GPU draws depends on how much is drawn."""
+    if generator.device.type == "cpu":
+        return generator
+    return torch.Generator().manual_seed(seed_from(generator))

@@ -22,7 +22,7 @@ from ndp.core.arrays import (
     read_probabilities,
     read_values,
 )
-from ndp.core.randomness import fresh_generator, normal
+from ndp.core.randomness import normal
 from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
 from ndp.gp.exact import GP, GPPosterior
@@ -86,11 +86,13 @@ class GPMixturePosterior(HasMoments):
         generator: torch.Generator | None = None,
     ) -> Array:
         """Draws at `x`, [S B M P]: each of one of the processes or, with `joint=False`, every value of its own."""
-        generator, noisy = generator or fresh_generator(), _noisy(observation_noise)
+        noisy = _noisy(observation_noise)
         inputs = read_inputs_for(self._context, x)
-        draws = normal((check_num_samples(num_samples), *inputs.shape[:2], 1), generator, like=inputs)
-        size = draws.shape[:2] if joint else draws.shape[:3]
-        place = torch.rand(size, generator=generator, dtype=draws.dtype, device=generator.device).to(draws)
+        tasks, points = inputs.shape[:2]
+        size = points + (1 if joint else points)  # the last numbers of a draw pick its processes
+        noise = normal((check_num_samples(num_samples), tasks, size, 1), generator, like=inputs)
+        draws, place = noise[:, :, :points].clone(), torch.special.ndtr(noise[:, :, points:, 0])
+        place = place[..., 0] if joint else place
         ends = self.log_weights.exp().cumsum(-1)[:, :-1].contiguous()
         by_task = place.transpose(0, 1)
         picked = torch.searchsorted(ends, by_task.flatten(1).contiguous()).reshape(by_task.shape).transpose(0, 1)

@@ -23,7 +23,6 @@ from ndp.core.arrays import (
 from ndp.core.randomness import fresh_generator
 from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
-from ndp.priors.drawing import draw_tensor
 
 
 @final
@@ -44,16 +43,10 @@ class Step:
         generator: torch.Generator | None = None,
     ) -> Array:
         """Draws of the prior at `x`. There is no noise: observations are values of the function."""
-        if not joint:
-            inputs = read_inputs(x, input_dims=None, device=x.device if isinstance(x, Tensor) else torch.device("cpu"))
-            prior = StepPosterior(self, empty_context(inputs, 1), form_of_inputs(x, 1))
-            return prior.sample(x, num_samples, joint=False, generator=generator)
-
-        def one(x: Tensor, generator: torch.Generator) -> Tensor:
-            u = torch.rand(x.shape[0], 1, 1, generator=generator, dtype=x.dtype, device=generator.device).to(x.device)
-            return (x[..., :1] > self.low + (self.high - self.low) * u).to(x.dtype)
-
-        return draw_tensor(one, x, num_samples, generator)
+        device = x.device if isinstance(x, Tensor) else torch.device("cpu")
+        nothing = empty_context(read_inputs(x, input_dims=None, device=device), 1)
+        prior = StepPosterior(self, nothing, form_of_inputs(x, 1))
+        return prior.sample(x, num_samples, joint=joint, generator=generator)
 
     def condition(
         self, x: Array, y: Array, *, noise: Array | float | None = None, mask: Array | None = None

@@ -21,7 +21,7 @@ from ndp.core.arrays import (
     read_probabilities,
     read_target_values,
 )
-from ndp.core.randomness import fresh_generator
+from ndp.core.randomness import fresh_generator, seed_from
 from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
 from ndp.diffusion.objective import Objective, StepInputs, TrainingSupport
@@ -31,6 +31,7 @@ from ndp.processes.architectures import Kind, WithoutWaiting, construct, decisio
 
 LATENT_DRAWS = 512  # latent variables that a likelihood or a moment is averaged over
 ELBO_DRAWS = 5
+DRAWS_AT_ONCE = 16  # always, so that the first draws are the same however many are asked for
 
 
 @final
@@ -170,18 +171,16 @@ class NeuralProcessPosterior(HasMoments):
         _check_noise(observation_noise)
         count = check_num_samples(num_samples)
         inputs = read_inputs_for(self._context, x)
-        if joint:
-            drawn = self._predict(inputs, count, self._state(generator))[2]
-        else:
-            each = self._one_task_a_target(inputs)
-            drawn = each._predict(inputs.flatten(0, 1)[:, None], count, self._state(generator))[2]
-            drawn = drawn.reshape(count, *inputs.shape[:2], 1)
+        each, points = (self, inputs) if joint else (self._one_task_a_target(inputs), inputs.flatten(0, 1)[:, None])
+        generator = generator or fresh_generator()
+        blocks = [each._predict(points, DRAWS_AT_ONCE, generator)[2] for _ in range(0, count, DRAWS_AT_ONCE)]
+        drawn = torch.cat(blocks)[:count].reshape(count, *inputs.shape[:2], 1)
         return self._form.give(drawn if num_samples is not None else drawn[0])
 
     def moments(self, x: Array, *, joint: bool = True, observation_noise: bool | None = None) -> Moments:
         """Mean and standard deviation: in closed form, or over latent variables that are the same at every call."""
         _check_noise(observation_noise)
-        mean, std, _ = self._predict(read_inputs_for(self._context, x), self._members(), self._state(_fixed()))
+        mean, std, _ = self._predict(read_inputs_for(self._context, x), self._members())
         return Moments(self._form.give(mean), self._form.give(std))
 
     def quantiles(
@@ -197,7 +196,7 @@ class NeuralProcessPosterior(HasMoments):
         _check_noise(observation_noise)
         inputs = read_inputs_for(self._context, x)
         levels = read_probabilities(probabilities, inputs)
-        mean, std, drawn = self._predict(inputs, self._members(), self._state(_fixed()))
+        mean, std, drawn = self._predict(inputs, self._members())
         if self._process.kind.latent:
             quantiles = torch.quantile(drawn, levels, dim=0)
         else:
@@ -220,8 +219,8 @@ class NeuralProcessPosterior(HasMoments):
     @torch.no_grad()
     def _log_prob(self, inputs: Float[Tensor, "B M D"], values: Float[Tensor, "B M 1"]) -> Float[Tensor, "B"]:
         result = inputs.new_zeros(len(inputs))
-        state = self._state(_fixed())
         for rows, known_x, known_y in self._groups():
+            state = self._state(_fixed())
             given = (t.float().mT for t in (known_x, known_y, inputs[rows], values[rows]))
             with on_device(inputs.device):
                 _, log_p = package().loglik(state, self._process.network, *given, num_samples=self._members())
@@ -235,27 +234,32 @@ class NeuralProcessPosterior(HasMoments):
 
     @torch.no_grad()
     def _predict(
-        self, inputs: Float[Tensor, "B M D"], count: int, state: torch.Generator
+        self, inputs: Float[Tensor, "B M D"], count: int, generator: torch.Generator | None = None
     ) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M 1"], Float[Tensor, "S B M 1"]]:
-        """Mean, standard deviation and draws."""
+        """Mean, standard deviation and draws; without a generator the same at every call and for every group of tasks."""
         mean, std = (torch.zeros_like(inputs[..., :1]) for _ in range(2))
         drawn = mean.expand(count, *mean.shape).clone()
         for rows, known_x, known_y in self._groups():
             given = (t.float().mT for t in (known_x, known_y, inputs[rows]))
-            # Two members at least: with one the package does not tell a sample from a batch.
+            state = self._state(_fixed() if generator is None else generator)
             with on_device(inputs.device):
-                members = max(count, 2)
-                _, m, variance, _, y = package().predict(state, self._process.network, *given, num_samples=members)
+                _, m, variance, _, y = package().predict(state, self._process.network, *given, num_samples=count)
             mean[rows], std[rows] = m.mT.to(mean), variance.clamp(min=0).sqrt().mT.to(std)
-            drawn[:, rows] = y[:count].mT.to(drawn)
+            drawn[:, rows] = y.mT.to(drawn)
         return mean, std, drawn
 
     def _groups(self) -> Iterator[tuple[Int[Tensor, "R"], Float[Tensor, "R C D"], Float[Tensor, "R C 1"]]]:
-        """Tasks with equally many observations, and those observations: a network takes no masks."""
+        """Tasks with equally many observations, and those observations: a network takes no masks.
+
+        A task of a latent kind is alone, because the noise of its latent variable depends on the size of the batch.
+        """
         context = self._context
         sizes = context.mask.sum(1)
-        for size in sizes.unique().tolist():
-            rows = (sizes == size).nonzero()[:, 0]
+        groups = [(sizes == size).nonzero()[:, 0] for size in sizes.unique()]
+        if self._process.kind.latent:
+            groups = list(torch.arange(len(sizes), device=sizes.device).split(1))
+        for rows in groups:
+            size = int(sizes[rows[0]])
             real = context.mask[rows].to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :size]
             yield (
                 rows,
@@ -263,13 +267,11 @@ class NeuralProcessPosterior(HasMoments):
             )
 
     def _members(self) -> int:
-        return LATENT_DRAWS if self._process.kind.latent else 2
+        return LATENT_DRAWS if self._process.kind.latent else 2  # with one, the package takes a sample for a batch
 
-    def _state(self, generator: torch.Generator | None) -> torch.Generator:
+    def _state(self, generator: torch.Generator) -> torch.Generator:
         """A generator on the network's device, seeded by the user's."""
-        generator = generator or fresh_generator()
-        seed = torch.randint(2**62, (), generator=generator, device=generator.device).item()
-        return torch.Generator(self._process.device).manual_seed(int(seed))
+        return torch.Generator(self._process.device).manual_seed(seed_from(generator))
 
 
 @dataclass(frozen=True)
