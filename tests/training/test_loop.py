@@ -378,13 +378,26 @@ def test_a_gradient_that_is_too_large_for_half_precision_is_left_out_of_its_step
 
 
 @pytest.mark.gpu
-def test_a_captured_step_on_the_gpu_does_what_the_plain_step_does() -> None:
-    plan = recipe(steps=40)
-    model = make_model(plan)
-    fit(model, make_sources(plan, torch.device("cuda")), plan, fabric=Fabric(accelerator="cuda", devices=1))
-    expected = weights_after(plan)
-    for name, value in model.network.state_dict().items():
-        torch.testing.assert_close(value.cpu(), expected[name], rtol=0.1, atol=0.02)
+def test_captured_steps_on_the_gpu_move_weights_as_plain_ones_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same functions on the same device: what captured steps leave out of the plain movement is rounding.
+
+    Weights of a CPU are no measure: it draws other functions from the same seeds.
+    """
+
+    def trained(plan: Recipe) -> torch.Tensor:
+        model = make_model(plan)
+        fit(model, make_sources(plan, torch.device("cuda")), plan, fabric=Fabric(accelerator="cuda", devices=1))
+        return torch.cat([weight.detach().cpu().flatten() for weight in model.network.state_dict().values()])
+
+    plan = recipe(steps=16)
+    captured, start = trained(plan), torch.cat([w.flatten() for w in make_model(plan).network.state_dict().values()])
+    monkeypatch.setattr("ndp.training.loop._steps_on_graph", lambda model, fabric: False)
+    plain, of_other_functions = trained(plan), trained(recipe(steps=16, prior="matern52"))
+    moved = (plain - start).norm()
+    off, other = ((weights - plain).norm() / moved for weights in (captured, of_other_functions))
+    print(f"captured steps are off by {off:.1e} of the movement, those on functions of another prior by {other:.1e}")
+    assert off < 0.01
+    assert other > 0.1
 
 
 def test_a_joint_model_that_was_cut_resumes_to_the_same_bits(tmp_path: Path) -> None:

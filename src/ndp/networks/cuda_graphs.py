@@ -1,5 +1,6 @@
 """CUDA graphs of a network's calls: on a GPU, launching the kernels of a short call takes longer than they run."""
 
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
@@ -130,7 +131,10 @@ def _record(call: Callable[..., Tensor], constants: Any, inputs: tuple[Tensor, .
         try:
             output = call(own_constants, *own_inputs)
         except BaseException:
-            with suppress(RuntimeError):  # the error of the call is the one to show
+            with (
+                suppress(RuntimeError),
+                warnings.catch_warnings(action="ignore"),
+            ):  # the call's error is the one to show
                 graph.capture_end()
             raise
         graph.capture_end()
