@@ -101,12 +101,13 @@ class _Graphs:
         if len(self.graphs) >= MOST_GRAPHS:
             del self.graphs[next(iter(self.graphs))]
             torch.cuda.empty_cache()  # a graph's memory serves no other graph: it is of use only when it is given back
-        try:
-            self.graphs[shape] = _record(call, constants, inputs)
-        except torch.cuda.OutOfMemoryError:
-            self.shapes[shape] = False
+        for _ in range(2):  # the second time with all the memory that can be freed
+            with suppress(torch.cuda.OutOfMemoryError):
+                self.graphs[shape] = _record(call, constants, inputs)
+                return self.graphs[shape]
             self.clear()
-        return self.graphs.get(shape)
+        self.shapes[shape] = False
+        return None
 
     def clear(self) -> None:
         self.graphs.clear()
