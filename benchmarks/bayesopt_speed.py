@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from benchmarks.bayesopt import Draw, Objective, all_at_once, objectives, one_by_one
-from benchmarks.report import Numbers, Progress, Table
+from benchmarks.report import Progress, Report, Table
 from benchmarks.timing import limited_threads, median_seconds
 from ndp.core.typing import Process
 from ndp.models.registry import load_ndp
@@ -27,7 +27,7 @@ class Timing:
     seconds: float
 
 
-def reproduce(model: str, *, device: str, threads: int, progress: Progress) -> Numbers:
+def reproduce(model: str, *, device: str, threads: int, progress: Progress) -> Report:
     """Seconds a step of every surrogate, as a table."""
     timings = []
     for one in measure(model, device=device, threads=threads):
@@ -39,7 +39,7 @@ def reproduce(model: str, *, device: str, threads: int, progress: Progress) -> N
         ("surrogate", "device", "candidates", "seconds a step"),
         rows,
     )
-    return Numbers([table], "", [asdict(one) for one in timings])
+    return Report("bayesopt-speed", [table], "", {"timings": [asdict(one) for one in timings]})
 
 
 def measure(name: str, *, device: str, threads: int) -> Iterator[Timing]:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 
-from benchmarks.report import Numbers, Progress, Table
+from benchmarks.report import Progress, Report, Table
 from ndp.diffusion.objective import Error
 from ndp.diffusion.prediction import Prediction
 from ndp.gp.named import regression_gp
@@ -52,7 +52,7 @@ class Outcome:
     milliseconds: float
 
 
-def reproduce(kernel: str, *, dims: tuple[int, ...], budget: Budget, only: str, progress: Progress) -> Numbers:
+def reproduce(kernel: str, *, dims: tuple[int, ...], budget: Budget, only: str, progress: Progress) -> Report:
     """Every choice whose name holds the text `only`, as a table."""
     outcomes = []
     for choice, dim in selected(dims, only):
@@ -63,7 +63,8 @@ def reproduce(kernel: str, *, dims: tuple[int, ...], budget: Budget, only: str, 
         for one in outcomes
     ]
     headings = ("D", "choice", "net gap, nats a point", "error of mean", "ms a step")
-    return Numbers([Table(f"{kernel}, {budget.steps} steps", headings, rows)], "", [asdict(one) for one in outcomes])
+    table = Table(f"{kernel}, {budget.steps} steps", headings, rows)
+    return Report("choices", [table], "", {"choices": [asdict(one) for one in outcomes]})
 
 
 def measure(choice: str, kernel: str, dim: int, budget: Budget) -> Outcome:

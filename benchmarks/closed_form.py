@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from benchmarks.report import Numbers, Progress, Table
+from benchmarks.report import Progress, Report, Table
 from ndp.diffusion.levels import CLEAN, cosine, karras, log_uniform
 from ndp.diffusion.likelihood import default_levels, log_prob
 from ndp.diffusion.propagation import UncorrelatedNoise, affine_moments, ensemble_moments
@@ -129,7 +129,7 @@ def likelihood_error(tasks: Tasks, steps: int) -> Float[Tensor, "B"]:
     return (estimate - torch.as_tensor(exact)) / tasks.x.shape[1]
 
 
-def reproduce(*, tasks: int, quick: bool, progress: Progress) -> Numbers:
+def reproduce(*, tasks: int, quick: bool, progress: Progress) -> Report:
     """What every method loses, a table for each kernel."""
     tables, numbers = [], {}
     for kernel in ("se", "matern52"):
@@ -138,7 +138,7 @@ def reproduce(*, tasks: int, quick: bool, progress: Progress) -> Numbers:
         rows = [(one.method, str(one.calls), f"{one.nats:.5f} ± {one.standard_error:.5f}") for one in losses]
         tables.append(Table(f"{kernel}, nats a point", ("method", "calls", "lost"), rows))
         numbers[kernel] = [asdict(one) for one in losses]
-    return Numbers(tables, "", numbers)
+    return Report("closed-form", tables, "", numbers)
 
 
 def measure(kernel: str, *, num_tasks: int, quick: bool, seed: int = 0) -> list[Loss]:

@@ -26,6 +26,8 @@ def present_each(out: Path, run: "Callable[[Progress], Iterable[Outcome]]") -> N
     console = Console()
     failed = False
     with user_errors(), console.status("Importing torch") as status:
+        if out.exists() and not out.is_dir():
+            raise ValueError(f"{out} is a file; name a folder for the results with --out")
         for outcome in run(status.update):
             _print(console, outcome, outcome.write(out))
             failed = failed or outcome.failed

@@ -9,7 +9,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from benchmarks.report import Numbers, Progress, Table
+from benchmarks.report import Progress, Report, Table
 from ndp.core.devices import read_device
 from ndp.networks.image import ImageAttention
 from ndp.priors.image import ImageSource, units_of_images
@@ -36,7 +36,7 @@ class Cost:
     megabytes: float
 
 
-def reproduce(*, quick: bool, device: str, progress: Progress) -> Numbers:
+def reproduce(*, quick: bool, device: str, progress: Progress) -> Report:
     """Cost at each number of points as a table, and whether the bars are met."""
     costs = []
     for cost in measure(device, POINTS[:3] if quick else POINTS):
@@ -47,7 +47,8 @@ def reproduce(*, quick: bool, device: str, progress: Progress) -> Numbers:
     speed = images_a_second(device, batch=256 if on_gpu else 2)
     rows = [(f"{cost.points:,}", f"{cost.seconds:.4f}", f"{cost.megabytes:.1f}") for cost in costs]
     power = growth(costs)
-    return Numbers(
+    return Report(
+        "image-scaling",
         [Table("", ("points", "seconds, forward and backward", "megabytes"), rows)],
         describe(power, speed, on_gpu=on_gpu),
         {"costs": [asdict(cost) for cost in costs], "growth": power, "images_a_second": speed},

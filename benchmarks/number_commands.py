@@ -1,11 +1,11 @@
-"""`python -m benchmarks ...`: experiments without a figure, which write their numbers to one file."""
+"""`python -m benchmarks ...`: experiments without a figure."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from benchmarks.console import present
-from benchmarks.options import RESULTS, Device, File, Threads, app
+from benchmarks.options import RESULTS, Device, Out, Threads, app
 from ndp.apps.cli.common import read_dims
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def closed_form(
     tasks: Annotated[int, typer.Option(min=2, help="Tasks a kernel.")] = 256,
     quick: Annotated[bool, typer.Option(help="Fewer tasks and settings for what is slow: seconds.")] = False,
-    out: File = RESULTS / "closed-form.json",
+    out: Out = RESULTS,
 ) -> None:
     """Measure what each solver, RePaint and the likelihood lose with a perfect denoiser (10 minutes on 2 cores)."""
 
@@ -37,7 +37,7 @@ def choices(
     tasks: Annotated[int, typer.Option(min=2, help="Test functions.")] = 256,
     draws: Annotated[int, typer.Option(min=64, help="Draws a test function.")] = 1024,
     only: Annotated[str, typer.Option(help="Only choices whose name holds this text.")] = "",
-    out: File = RESULTS / "choices.json",
+    out: Out = RESULTS,
 ) -> None:
     """Compare the library's choices of attention, inputs and objective with alternatives (minutes on a GPU)."""
 
@@ -57,7 +57,7 @@ def timing(
     ] = "matern52",
     threads: Threads = 2,
     repaint_levels: Annotated[int, typer.Option(min=2, help="Levels T of RePaint; the paper's are 500.")] = 500,
-    out: File = RESULTS / "timing.json",
+    out: Out = RESULTS,
 ) -> None:
     """Time 64 draws of 100 points after 8 observations, by our solver and by RePaint, which takes minutes."""
 
@@ -74,7 +74,7 @@ def bayesopt_speed(
     model: Annotated[str, typer.Option(help="Name or folder of a model of functions of six inputs.")] = "bo-marginal",
     threads: Threads = 2,
     device: Device = "auto",
-    out: File = RESULTS / "bayesopt-speed.json",
+    out: Out = RESULTS,
 ) -> None:
     """Time a step of an optimisation with 100 observations in D = 6, by an NDP and by a refitted GP."""
 
@@ -90,7 +90,7 @@ def bayesopt_speed(
 def image_scaling(
     quick: Annotated[bool, typer.Option(help="Up to 4,096 points only.")] = False,
     device: Device = "auto",
-    out: File = RESULTS / "image-scaling.json",
+    out: Out = RESULTS,
 ) -> None:
     """Measure time and memory of the image network from 256 to 16,384 points, and its training speed."""
 
@@ -107,7 +107,7 @@ def playground_speed(
     clicks: Annotated[int, typer.Option(min=1, help="How often to click.")] = 40,
     draws: Annotated[int, typer.Option(min=1, max=64, help="Functions to draw.")] = 32,
     calls: Annotated[int, typer.Option(min=2, max=30, help="Solver calls a draw.")] = 7,
-    out: File = RESULTS / "playground-speed.json",
+    out: Out = RESULTS,
 ) -> None:
     """Time the playground from a click in a real browser to the new functions (needs Chromium and playwright)."""
 
@@ -123,7 +123,7 @@ def playground_speed(
 def playground_load(
     clients: Annotated[int, typer.Option(min=1, help="Clients at once.")] = 50,
     seconds: Annotated[float, typer.Option(min=1.0, help="For how long.")] = 60.0,
-    out: File = RESULTS / "playground-load.json",
+    out: Out = RESULTS,
 ) -> None:
     """Measure the playground under many clients: errors, seconds an answer, and memory of the server."""
 

@@ -11,7 +11,6 @@ RESULTS = Path("results")
 
 Quick = Annotated[bool, typer.Option(help="Fewer draws and tasks: under three minutes on two cores.")]
 Out = Annotated[Path, typer.Option(help="Folder for the figure and the numbers.")]
-File = Annotated[Path, typer.Option(help="Where to write the numbers.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: the GPU if there is one.")]
 Threads = Annotated[int, typer.Option(min=1, help="CPU threads.")]
 NeuralProcess = Annotated[

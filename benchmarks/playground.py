@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.report import Numbers, Progress
+from benchmarks.report import Progress, Report
 from ndp.apps.cli.common import require
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -50,7 +50,7 @@ class Load:
     memory_late: float
 
 
-def reproduce_speed(*, clicks: int, draws: int, calls: int, progress: Progress) -> Numbers:
+def reproduce_speed(*, clicks: int, draws: int, calls: int, progress: Progress) -> Report:
     """Milliseconds from a click to new functions, in words."""
     require("fastapi", "uvicorn", "playwright", extra="dev")
     speed = measure_speed(clicks=clicks, draws=draws, calls=calls, progress=progress)
@@ -58,10 +58,10 @@ def reproduce_speed(*, clicks: int, draws: int, calls: int, progress: Progress) 
         f"{draws} draws of {speed.points} points in {calls} solver calls: median {speed.median:.0f} ms, "
         f"95th percentile {speed.p95:.0f} ms of {clicks} clicks; first paint after {speed.first_paint:.0f} ms"
     )
-    return Numbers([], words, asdict(speed))
+    return Report("playground-speed", [], words, asdict(speed))
 
 
-def reproduce_load(*, clients: int, seconds: float, progress: Progress) -> Numbers:
+def reproduce_load(*, clients: int, seconds: float, progress: Progress) -> Report:
     """Answers to many clients in words; failed if there was an error."""
     require("fastapi", "uvicorn", extra="serve")
     load = measure_load(clients=clients, seconds=seconds, progress=progress)
@@ -70,7 +70,7 @@ def reproduce_load(*, clients: int, seconds: float, progress: Progress) -> Numbe
         f"median {load.median_seconds:.2f} s, 95th percentile {load.p95_seconds:.2f} s; "
         f"memory {load.memory_early:.0f} MB, at the end {load.memory_late:.0f} MB"
     )
-    return Numbers([], words, asdict(load), failed=load.errors > 0)
+    return Report("playground-load", [], words, asdict(load), failed=load.errors > 0)
 
 
 @contextmanager

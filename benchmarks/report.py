@@ -45,36 +45,24 @@ class Outcome(Protocol):
 
 @dataclass(frozen=True)
 class Report:
-    """An experiment with a figure, written to a folder."""
+    """An experiment's tables, findings and numbers, and its figure if it has one, written to a folder."""
 
     name: str
     tables: list[Table]
     findings: str
     numbers: dict[str, Any]
-    figure: "Figure"
+    figure: "Figure | None" = None
     failed: bool = False
 
     def write(self, out: Path) -> dict[str, Path]:
         """The figure and the numbers as `name`.png and `name`.json in the folder `out`, by atomic writes."""
-        picture, numbers = out / f"{self.name}.png", out / f"{self.name}.json"
-        save_figure(self.figure, picture)
-        write_json(numbers, {**self.numbers, "findings": self.findings})
-        return {"Picture": picture, "Numbers": numbers}
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """An experiment without a figure, written to one file."""
-
-    tables: list[Table]
-    findings: str
-    numbers: Any
-    failed: bool = False
-
-    def write(self, out: Path) -> dict[str, Path]:
-        """The numbers as the file `out`."""
-        write_json(out, self.numbers)
-        return {"Numbers": out}
+        written = {}
+        if self.figure is not None:
+            written["Picture"] = out / f"{self.name}.png"
+            save_figure(self.figure, written["Picture"])
+        written["Numbers"] = out / f"{self.name}.json"
+        write_json(written["Numbers"], {**self.numbers, "findings": self.findings})
+        return written
 
 
 def write_json(path: Path, numbers: Any) -> None:

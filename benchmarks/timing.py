@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import torch
 
-from benchmarks.report import Numbers, Progress, Table
+from benchmarks.report import Progress, Report, Table
 from ndp.gp.named import regression_gp
 from ndp.models.registry import load_ndp
 
@@ -25,7 +25,7 @@ class Timing:
     seconds: float
 
 
-def reproduce(model: str, *, threads: int, repaint_levels: int, progress: Progress) -> Numbers:
+def reproduce(model: str, *, threads: int, repaint_levels: int, progress: Progress) -> Report:
     """Seconds of every method as a table, and how many times as long RePaint takes."""
     timings = []
     for one in measure(model, threads=threads, repaint_levels=repaint_levels):
@@ -34,7 +34,7 @@ def reproduce(model: str, *, threads: int, repaint_levels: int, progress: Progre
     slowest = timings[-1].seconds
     rows = [(one.method, str(one.calls), f"{one.seconds:.3f}", f"{slowest / one.seconds:,.0f} x") for one in timings]
     headings = (f"{DRAWS} draws of {POINTS} points", "calls", "seconds", "RePaint takes")
-    return Numbers([Table("", headings, rows)], "", [asdict(one) for one in timings])
+    return Report("timing", [Table("", headings, rows)], "", {"timings": [asdict(one) for one in timings]})
 
 
 def measure(name: str, *, threads: int = 2, repaint_levels: int = REPAINT_LEVELS) -> Iterator[Timing]:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
 from benchmarks.console import present
-from benchmarks.report import Numbers, Report, Table
+from benchmarks.report import Report, Table
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,14 +43,28 @@ def test_a_report_is_a_picture_and_numbers(tmp_path: Path, capsys: pytest.Captur
     assert all(words in shown for words in ("A table", "one", "It is seen.", "trial.png", "trial.json"))
 
 
-def test_numbers_without_a_figure_are_one_file_and_a_failure_is_an_exit_status(
+def test_without_a_figure_there_are_numbers_and_a_failure_is_an_exit_status(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    failure = Report("one", [], "3 errors [sic].", {"errors": 3}, failed=True)
     with pytest.raises(typer.Exit) as exit_status:
-        present(tmp_path / "one.json", lambda progress: Numbers([], "3 errors [sic].", [1, 2], failed=True))
+        present(tmp_path, lambda progress: failure)
     assert exit_status.value.exit_code == 1
-    assert json.loads((tmp_path / "one.json").read_text()) == [1, 2]
+    assert json.loads((tmp_path / "one.json").read_text()) == {"errors": 3, "findings": "3 errors [sic]."}
+    assert [path.name for path in tmp_path.iterdir()] == ["one.json"]
     assert "3 errors [sic]." in capsys.readouterr().out
+
+
+def test_a_file_in_the_place_of_the_folder_is_told_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "one.json").touch()
+    ran: list[object] = []
+    with pytest.raises(typer.Exit) as exit_status:
+        present(tmp_path / "one.json", ran.append)
+    assert exit_status.value.exit_code == 2
+    assert "one.json is a file; name a folder" in capsys.readouterr().err
+    assert ran == []
 
 
 def test_every_command_is_listed_with_a_sentence_and_nothing_heavy_is_imported() -> None:

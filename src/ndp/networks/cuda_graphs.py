@@ -128,6 +128,7 @@ def _record(call: Callable[..., Tensor], constants: Any, inputs: tuple[Tensor, .
     stream = _recording_stream(inputs[0].device)
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
+        call(own_constants, *own_inputs)  # a compiled network compiles for clones, whose strides may differ
         graph.capture_begin(capture_error_mode="thread_local")
         try:
             output = call(own_constants, *own_inputs)
