@@ -11,6 +11,7 @@ from ndp.networks.attention import (
     PointAttention,
     _read_independently,
     dimensions_by_products,
+    dimensions_fused,
     dimensions_written_out,
 )
 from ndp.networks.bidimensional import BiDimensionalAttention, ContextAttention, Inputs
@@ -232,10 +233,12 @@ def test_attention_written_out_for_the_cpu_is_the_fused_one(attention, monkeypat
         torch.testing.assert_close(net(x, y_t, level), written_out, rtol=1e-10, atol=1e-10)
 
 
-def test_both_ways_to_attend_over_dimensions_are_the_same() -> None:
+def test_all_ways_to_attend_over_dimensions_are_the_same() -> None:
     generator = torch.Generator().manual_seed(0)
     parts = torch.randn(3, 2, 5, 9, 4, 6, dtype=torch.float64, generator=generator)
-    torch.testing.assert_close(dimensions_by_products(*parts), dimensions_written_out(*parts))
+    expected = dimensions_written_out(*parts)
+    torch.testing.assert_close(dimensions_by_products(*parts), expected)
+    torch.testing.assert_close(dimensions_fused(*parts), expected)
 
 
 @every_form

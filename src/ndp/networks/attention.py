@@ -1,6 +1,6 @@
 """Multi-head attention over the two axes of [B N D H]: over points, in two forms, and over input dimensions."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import NamedTuple
@@ -127,14 +127,21 @@ class AttentionOverDimensions(nn.Module):
             value = quick_linear(s, self.project.weight[start:], self.project.bias[start:])
             return self.out(value)
         query, key, value = self.project(s).unflatten(-1, (3, self.heads, -1)).unbind(-3)
-        many = s.device.type == "cuda" and s.shape[2] >= MANY_DIMENSIONS
-        read = (dimensions_by_products if many else dimensions_written_out)(query, key, value)
-        return self.out(read.flatten(-2))
+        return self.out(_way_for_dimensions(query)(query, key, value).flatten(-2))
 
 
-# Fused kernels are slow on sequences as short as D. Milliseconds at D = 5 and 10, forward and backward in float16 on an H200:
-# written out 1.6 and 5.3, by products 3.3 and 3.2, fused 9.0 and 10.1.
-MANY_DIMENSIONS = 8
+# On a GPU, fused kernels are slow on sequences as short as D. Milliseconds at D = 5 and 10, forward and backward in float16 on
+# an H200: written out 1.6 and 5.3, by products 3.3 and 3.2, fused 9.0 and 10.1. A CPU is the other way round: 256 points at
+# D = 5 and 10, forward in float32 on one core, take 1.2 and 11.8 written out, 1.2 and 3.2 by products, 0.9 and 1.9 fused.
+MANY_DIMENSIONS, MANY_ON_CPU = 8, 5
+
+
+def _way_for_dimensions(query: Tensor) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """The quickest way to write attention over so many dimensions."""
+    dims = query.shape[2]
+    if query.device.type == "cuda":
+        return dimensions_by_products if dims >= MANY_DIMENSIONS else dimensions_written_out
+    return dimensions_fused if dims >= MANY_ON_CPU and not torch.is_grad_enabled() else dimensions_written_out
 
 
 def dimensions_written_out(query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B N D heads F"]:
@@ -148,6 +155,12 @@ def dimensions_by_products(query: Tensor, key: Tensor, value: Tensor) -> Float[T
     query, key, value = (t.transpose(2, 3) for t in (query, key, value))
     weights = ((query * query.shape[-1] ** -0.5) @ key.mT).softmax(dim=-1)
     return (weights @ value).transpose(2, 3)
+
+
+def dimensions_fused(query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B N D heads F"]:
+    """The same by the fused kernel, without logits in memory."""
+    q, k, v = (t.flatten(0, 1).transpose(1, 2) for t in (query, key, value))
+    return scaled_dot_product_attention(q, k, v).transpose(1, 2).unflatten(0, query.shape[:2])
 
 
 LOGITS_IN_CACHE = 2**20  # logits of a row that still fit a CPU's cache
