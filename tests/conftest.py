@@ -1,6 +1,7 @@
 """Settings for all tests: shapes are checked, workers have one thread, and GPU tests fail where a GPU was asked for."""
 
 import os
+from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
@@ -24,3 +25,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+
+
+@pytest.fixture
+def as_installed() -> Iterator[None]:
+    """Without the type checks of the test run, which come before those of the library and which no user has."""
+    if find_spec("beartype") is None:
+        yield
+        return
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -187,6 +187,64 @@ def test_answers_follow_affine_changes_of_data_and_target() -> None:
     np.testing.assert_allclose(image[1], here[1], rtol=1e-6)
 
 
+@pytest.mark.parametrize(("scale_x", "scale_y"), [(1e-200, 1e160), (1e160, 1e-200), (1e-290, 1e290), (1e290, 1e-290)])
+def test_answers_follow_scales_whose_squares_are_no_float64(scale_x: float, scale_y: float) -> None:
+    x, y = data()
+    here = NDPRegressor(steps=3).fit(x, y).predict(x[:5], return_std=True)
+    there = NDPRegressor(steps=3).fit(scale_x * x, scale_y * y).predict(scale_x * x[:5], return_std=True)
+    np.testing.assert_allclose(np.array(there) / scale_y, here, rtol=1e-9)
+    with pytest.warns(UserWarning, match=r"were clipped \(rows 0, 1"):  # two standard deviations, in these units too
+        NDPRegressor(steps=3).fit(scale_x * x, y).predict(100 * scale_x * x[:5])
+
+
+def test_one_huge_value_is_refused_and_one_large_one_is_an_outlier() -> None:
+    x, y = data()
+    y[3] = 1e308
+    with pytest.raises(ValueError, match=r"y holds 1e\+308 at point 3 .*too large: divide them by a constant first"):
+        NDPRegressor().fit(x, y)
+    y[3] = 1e299
+    mean, std = NDPRegressor(steps=3).fit(x, y).predict(x, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 1e297).all()
+
+
+@pytest.mark.parametrize("name", ["se", "joint", "mnist", "oracle-se"])
+def test_models_in_units_of_their_own_are_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    x = np.linspace(-2, 2, 30)[:, None]
+    with pytest.raises(ValueError, match=f"{name} works in the units that it was trained in.*; use universal"):
+        NDPRegressor(name).fit(x, 1000 + np.sin(x[:, 0]))
+    with pytest.raises(ValueError, match="the model works in the units that it was trained in"):
+        NDPRegressor(load_ndp(name)).fit(x, np.sin(x[:, 0]))
+
+
+@pytest.mark.usefixtures("as_installed")
+def test_columns_that_are_no_numbers_or_share_a_name_are_refused_by_name() -> None:
+    x, y = data()
+    times = pd.date_range("2020", periods=len(y))
+    wrong = {
+        "more than one column is named a; give each": pd.DataFrame(x, columns=["a", "b", "a"]),
+        "columns hold dates or times, not numbers: day. Write them as days": pd.DataFrame({"a": y, "day": times}),
+        "columns hold dates or times, not numbers: 0. Write them as days": times.to_numpy()[:, None],
+        "Complex data not supported: split it": x * 1j,
+        "X is a masked array, whose mask would be lost": np.ma.masked_array(x, mask=x > 1),
+        "X and y must hold numbers that float64 can hold": [[10**400]] * len(y),
+    }
+    for message, table in wrong.items():
+        with pytest.raises(ValueError, match=message):
+            NDPRegressor().fit(table, y)
+    with pytest.raises(ValueError, match="y must be an array of real numbers, not str_"):
+        NDPRegressor().fit(x, ["a"] * len(y))
+    for steps in (True, 2.5, "5", 10**12):
+        with pytest.raises(ValueError, match="steps must be a whole number from 1 to 10,000"):
+            NDPRegressor(steps=steps).fit(x, y)
+    regressor = NDPRegressor(steps=3).fit(x, y)
+    with pytest.raises(ValueError, match="num_samples must be a whole number of at least 1, not True"):
+        regressor.sample_y(x, True)
+    with pytest.raises(ValueError, match=r"y must have shape .* its shape is \[3\]"):
+        regressor.log_prob(x, y[:3])
+
+
 def test_works_in_pipelines_searches_and_cross_validation_and_pickles() -> None:
     x, y = data()
     pipeline = make_pipeline(StandardScaler(), NDPRegressor(steps=4))

@@ -1,6 +1,7 @@
 """`NDPRegressor`: a pretrained NDP as a scikit-learn regressor."""
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from functools import lru_cache
@@ -9,11 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ndp.core.arrays import read_inputs, read_values
 from ndp.core.devices import read_device
 from ndp.core.input_limits import MAX_OBSERVATIONS, clip_to_support, columns_to_keep, rows_to_keep
+from ndp.core.units import FixedUnits, centre_and_std
+from ndp.diffusion.levels import check_steps
 from ndp.processes.ndp import NDP
 from ndp.processes.posterior import NDPPosterior
 
@@ -35,7 +39,7 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     model : str or NDP, default="universal"
-        Name or folder of a model, or the model itself. Its units should come from the context (`ContextUnits`).
+        Name or folder of a model, or the model itself. Its units come from the data (`ContextUnits`); others are refused.
     steps : int, default=5
         Network calls for each prediction. Joint draws take at least 9.
     device : str, default="auto"
@@ -88,15 +92,20 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
         NDPRegressor
             The regressor itself.
         """
-        if not isinstance(self.steps, (int, np.integer)) or self.steps < 1:
-            raise ValueError(f"steps must be a whole number of at least 1, not {self.steps!r}")
-        _refuse_categories(X)
-        x, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
+        check_steps(self.steps)
+        _check_columns(X)
+        try:
+            x, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
+        except OverflowError as error:
+            raise ValueError(f"X and y must hold numbers that float64 can hold ({error})") from error
         dims = self._ndp().input_dims
+        inputs = read_inputs(x, "X", input_dims=None, device=torch.device("cpu"))
+        read_values(y.astype(np.float64) if y.dtype == bool else y, "y", inputs, num_outputs=1, batched=False)
         rows = rows_to_keep(y, MAX_OBSERVATIONS, np.random.default_rng(self.random_state))
         self.columns_ = columns_to_keep(x, y, max(dims) if dims else x.shape[1])
         self.X_train_, self.y_train_ = x[rows][:, self.columns_], y[rows].astype(np.float64)
-        self.low_, self.high_, self.spread_ = x.min(0), x.max(0), x.std(0)
+        self.low_, self.high_ = x.min(0), x.max(0)
+        self.spread_ = centre_and_std(inputs, torch.ones(1, len(x), dtype=torch.bool))[1][0, 0].numpy()
         self._conditioned = self._condition()
         return self
 
@@ -201,8 +210,7 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
             Log-densities.
         """
         x = self._inputs(X)
-        values = np.asarray(y, dtype=np.float64).reshape(len(x))
-        log_p = self._posterior().log_prob(x, values, joint=False, observation_noise=observation_noise)
+        log_p = self._posterior().log_prob(x, column_or_1d(y), joint=False, observation_noise=observation_noise)
         return np.asarray(log_p, dtype=np.float64)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -232,10 +240,10 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
 
     def _ndp(self) -> NDP:
         if isinstance(self.model, NDP):
-            return _on_device(self.model, self.device)
+            return _for_any_table(_on_device(self.model, self.device), "the model")
         if not isinstance(self.model, str):
             raise ValueError(f"model must be a name, a folder or an NDP, not {self.model!r}")
-        return _loaded(self.model, self.device)
+        return _for_any_table(_loaded(self.model, self.device), self.model)
 
 
 @lru_cache(maxsize=4)
@@ -243,6 +251,16 @@ def _loaded(name: str, device: str) -> NDP:
     from ndp.models.registry import load_ndp
 
     return load_ndp(name, device)
+
+
+def _for_any_table(model: NDP, name: str) -> NDP:
+    """The model, if it takes its units from the data. Any other answers in units of its own, far from those of a table."""
+    if model.units is None or isinstance(model.units, FixedUnits) or model.num_outputs != 1:
+        raise ValueError(
+            f"{name} works in the units that it was trained in, and does not take them from a table, so that its predictions "
+            "would be wrong without a sign of it; use universal, or in its own units ndp.load(...).condition"
+        )
+    return model
 
 
 def _on_device(model: NDP, device: str) -> NDP:
@@ -262,22 +280,36 @@ def _read_noisy(observation_noise: bool | None, noisy: bool | None) -> bool | No
     return True if noisy else None
 
 
-def _refuse_categories(X: Any) -> None:
-    """Raise an error that names the columns with text or categories, in a table with named columns or in an array."""
+def _check_columns(X: Any) -> None:
+    """Raise an error that names the columns that are no numbers, or share a name, in a table or in an array."""
+    if isinstance(X, np.ma.MaskedArray):
+        raise ValueError("X is a masked array, whose mask would be lost; leave out the rows with masked values first")
     if hasattr(X, "dtypes") and hasattr(X, "columns"):
-        kinds = ("category", "str", "string")
-        wrong = [str(name) for name in X.columns if str(X[name].dtype) in kinds or _is_text(X[name])]
+        twice = [str(name) for name, count in Counter(X.columns).items() if count > 1]
+        if twice:
+            raise ValueError(f"more than one column is named {', '.join(twice)}; give each column a name of its own")
+        columns = {str(name): X[name] for name in X.columns}
     else:
         array = np.asarray(X) if isinstance(X, (list, tuple, np.ndarray)) else np.empty(0)
-        wrong = [str(i) for i in range(array.shape[1]) if _is_text(array[:, i])] if array.ndim == 2 else []
-    if wrong:
+        columns = {str(i): array[:, i] for i in range(array.shape[1])} if array.ndim == 2 else {}
+    text = [name for name, column in columns.items() if _is_text(column)]
+    if text:
         raise ValueError(
-            f"columns hold categories or text, not numbers: {', '.join(wrong)}. Encode them first, such as with "
+            f"columns hold categories or text, not numbers: {', '.join(text)}. Encode them first, such as with "
             "sklearn.preprocessing.OneHotEncoder (few categories) or OrdinalEncoder (categories with an order) in a "
             "sklearn.compose.make_column_transformer, or leave them out"
         )
+    times = [name for name, column in columns.items() if np.asarray(column[:1]).dtype.kind in "Mm"]
+    if times:
+        raise ValueError(
+            f"columns hold dates or times, not numbers: {', '.join(times)}. Write them as days or seconds first"
+        )
+    if any(np.asarray(column[:1]).dtype.kind == "c" for column in columns.values()):
+        raise ValueError("Complex data not supported: split it into real and imaginary parts")
 
 
 def _is_text(column: Any) -> bool:
+    if str(column.dtype) in ("category", "str", "string"):
+        return True
     values = np.asarray(column)
     return values.dtype.kind in "US" or (values.dtype == object and any(isinstance(value, str) for value in values))

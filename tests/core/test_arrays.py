@@ -1,10 +1,9 @@
 """What a user may hand in, what comes back, and what is told where something is wrong."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import gpytorch
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -24,14 +23,6 @@ Y_NEW = np.array([[0.1, -0.2, 0.6], [-0.2, 1.2, 1.3]])
 @pytest.fixture(params=["gp-se", "oracle-se"])
 def model(request: pytest.FixtureRequest) -> ndp.GP | ndp.NDP:
     return ndp.load(request.param)
-
-
-@pytest.fixture
-def as_installed() -> Iterator[None]:
-    """Without the type checks of the test run, which come before those of the library and which no user has."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def covariance(x: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -348,6 +339,16 @@ BAD_CONTEXTS: list[tuple[dict[str, Any], str]] = [
     ({"noise": np.nan}, "noise is a standard deviation"),
     ({"noise": np.array([0.1, np.inf, 0.1, 0.1])}, "noise is a standard deviation"),
     ({"noise": np.array([0.1, 0.1, 0.1, -1e-9])}, "noise is a standard deviation"),
+    ({"noise": 1e301}, r"noise is a standard deviation.* at most 1e\+300"),
+    (
+        {"y": np.array([1.0, -1e308, 1.0, 2.0])},
+        r"y holds -1e\+308 at point 1 .* numbers above 1e\+300 in size are too large",
+    ),
+    (
+        {"x": np.ma.masked_array(X[0], mask=X[0] > 0)},
+        "x is a masked array, whose mask would be lost; pass its values, and m",
+    ),
+    ({"x": torch.eye(4, 1).to_sparse()}, "x must be a dense tensor"),
     ({"noise": np.array([0.1, 0.1])}, r"noise must be one number or have shape \[4\]; its shape is \[2\]"),
     ({"noise": np.full((4, 1), 0.1)}, r"noise must be one number or have shape \[4\]; its shape is \[4, 1\]"),
     (

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from benchmarks.closed_form import draw_tasks
-from ndp.core.randomness import match_moments, normal
+from ndp.core.randomness import fresh_generator, match_moments, normal, read_generator
 from ndp.models.metrics import fitted_gaussian_log_prob
 
 
@@ -21,6 +21,23 @@ def test_with_few_draws_matched_noise_is_symmetric_and_of_unit_variance(draws: i
     noise = match_moments(normal((draws, 2, 10, 1), torch.Generator().manual_seed(0), like=torch.zeros(())))
     torch.testing.assert_close(noise.mean(0), torch.zeros(2, 10, 1), rtol=0, atol=1e-6)
     torch.testing.assert_close(noise.square().mean(0), torch.ones(2, 10, 1))
+
+
+@pytest.mark.parametrize("wrong", [0, 3, "seed", True])
+@pytest.mark.usefixtures("as_installed")
+def test_a_generator_is_a_generator_and_none_is_a_fresh_one(wrong: object) -> None:
+    with pytest.raises(ValueError, match=f"generator must be a torch.Generator, .* or None, not {wrong!r}"):
+        read_generator(wrong)  # type: ignore[arg-type]
+    assert read_generator(None).initial_seed() != read_generator(None).initial_seed()
+    own = fresh_generator()
+    assert read_generator(own) is own
+
+
+def test_draws_that_no_memory_holds_are_refused_before_they_are_made() -> None:
+    with pytest.raises(
+        ValueError, match=r"draws of shape \[1000000000000, 3\] hold 3e\+12 numbers, and 1e\+08 are the most"
+    ):
+        normal((10**12, 3), None, like=torch.zeros(()))
 
 
 def test_one_draw_stays_as_it_is() -> None:

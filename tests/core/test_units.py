@@ -2,12 +2,14 @@
 
 import json
 import math
+import warnings
 from typing import Any
 
 import pytest
 import torch
 
-from ndp.core.units import FixedUnits, Units, orientation
+from ndp.core.arrays import Context
+from ndp.core.units import ContextUnits, FixedUnits, Units, centre_and_spread, orientation
 from ndp.networks.bidimensional import BiDimensionalAttention
 from ndp.processes.ndp import NDP
 
@@ -182,3 +184,62 @@ def test_symmetric_data_keep_their_orientation_and_others_are_mirrored() -> None
         x_sign, y_sign = orientation(x, torch.tensor(values)[None, :, None], mask)
         assert x_sign.flatten().tolist() == of_x
         assert y_sign.item() == of_y
+
+
+def context_of(x: list[list[float]], y: list[float], mask: list[bool] | None = None) -> Context:
+    inputs, values = torch.tensor(x, dtype=torch.float64)[None], torch.tensor(y, dtype=torch.float64)[None, :, None]
+    real = torch.ones(values.shape[:2], dtype=torch.bool) if mask is None else torch.tensor(mask)[None]
+    return Context(inputs, values, torch.zeros_like(values[..., 0]), real)
+
+
+X, Y = [[0.5, 3.0], [-1.0, 3.0], [2.0, 3.0], [0.25, 3.0]], [3.0, 3.5, 4.5, 3.25]
+
+
+@pytest.mark.parametrize("power", [-980, -660, -3, 40, 660, 980])
+@pytest.mark.parametrize("masked", [False, True])
+def test_units_of_a_context_follow_its_scale_to_the_ends_of_float64(power: int, masked: bool) -> None:
+    """Powers of two change no digit of a number; the squares of most of these are no float64."""
+    mask = [True, True, True, False] if masked else None
+    scale = 2.0**power
+    plain = ContextUnits().of(context_of(X, Y, mask))
+    scaled = ContextUnits().of(context_of([[scale * one, other] for one, other in X], [scale * y for y in Y], mask))
+    assert scaled.x_scale.tolist() == (plain.x_scale * torch.tensor([scale, 1.0], dtype=torch.float64)).tolist()
+    assert scaled.x_shift.tolist() == (plain.x_shift * torch.tensor([scale, 1.0], dtype=torch.float64)).tolist()
+    assert scaled.y_scale.tolist() == (plain.y_scale * scale).tolist()
+    assert scaled.y_shift.tolist() == (plain.y_shift * scale).tolist()
+
+
+def test_a_spread_beside_a_large_offset_is_seen_as_far_as_float64_holds_it() -> None:
+    offset, units = 2.0**50, ContextUnits()  # 1.1e15: numbers near it are multiples of a quarter
+    moved = units.of(context_of(X, [offset + y for y in Y]))
+    assert moved.y_scale.item() == pytest.approx(units.of(context_of(X, Y)).y_scale.item(), rel=0.02)
+    assert moved.y_shift.item() - offset == pytest.approx(sum(Y) / 4, abs=0.25)
+    with pytest.warns(UserWarning, match=r"column 0 of y .* differ by rounding only, .* about 9.01e\+15"):
+        rounded = units.of(context_of(X, [2.0**53 + y for y in (0, 2, 4, 2)]))
+    assert rounded.y_scale.item() == rounded.y_shift.item()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        equal = units.of(context_of(X, [0.1, 0.1, 0.1, 7.0], [True, True, True, False]))
+    assert abs(equal.y_scale.item()) == pytest.approx(0.1)
+
+
+def test_values_too_close_for_float64_are_refused_by_their_column() -> None:
+    for x, y, column in (
+        ([[one, 1e-301 * other] for one, other in zip(Y, Y, strict=True)], Y, "column 1 of x"),
+        (X, [1e-310 * y for y in Y], "column 0 of y"),
+        (X, [5e-324, 0.0, 1.5e-323, 0.0], "column 0 of y"),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"^{column} \(counted from 0\) has values that differ by less than 1e-300"
+        ):
+            ContextUnits().of(context_of(x, y))
+
+
+def test_a_spread_has_gradients_and_none_without_points() -> None:
+    values = torch.tensor(X, dtype=torch.float64)[None, :, :1].requires_grad_()
+    _, spread = centre_and_spread(values, torch.ones(1, 4, dtype=torch.bool))
+    spread.sum().backward()
+    assert values.grad is not None
+    torch.testing.assert_close((values.grad * values.detach()).sum(), spread.detach().sum())  # it is homogeneous
+    centre, spread = centre_and_spread(torch.zeros(2, 0, 3), torch.ones(2, 0, dtype=torch.bool))
+    assert centre.shape == spread.shape == (2, 1, 3)

@@ -47,9 +47,17 @@ def test_cosine_schedule_has_betas_in_the_authors_range_and_no_infinity(steps: i
     assert levels.abs().max() <= CLEAN
 
 
+@pytest.mark.usefixtures("as_installed")
+@pytest.mark.parametrize("steps", [True, 2.5, "3", -1, 10**12])
+@pytest.mark.parametrize("grid", [log_uniform, karras, cosine])
+def test_steps_are_whole_numbers_within_a_limit(grid, steps: object) -> None:
+    with pytest.raises(ValueError, match=f"steps must be a whole number from 1 to 10,000, not {steps!r}"):
+        grid(steps)
+
+
 @pytest.mark.parametrize("grid", [log_uniform, karras])
 def test_grids_refuse_what_is_not_a_grid(grid) -> None:
-    with pytest.raises(ValueError, match="at least 1 step"):
+    with pytest.raises(ValueError, match="a whole number from 1 to 10,000, not 0"):
         grid(0)
     with pytest.raises(ValueError, match="smallest < largest"):
         grid(5, largest=0.1, smallest=1.0)

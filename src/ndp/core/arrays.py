@@ -8,6 +8,7 @@ Whatever axis and kind was left out on the way in is left out on the way back. I
 in float64 until a network is called: a shift of the origin must not cost digits.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ndp.core.typing import Array
+
+LARGEST = 1e300  # in size, of a number that is handed in: answers are some times as large, and float64 ends at 1.8e308
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,7 @@ def read_target_values(
 
 def read_base_noise(noise: Array, shape: tuple[int, ...], like: Tensor) -> Float[Tensor, "S B M P"]:
     """The noise of draws: one number for each value that is drawn."""
-    values = torch.as_tensor(noise, device=like.device)
+    values = _tensor(noise, "base_noise", like.device).to(noise.dtype if isinstance(noise, Tensor) else torch.float64)
     if values.numel() != torch.Size(shape).numel():
         raise ValueError(
             f"base_noise must hold one number for each value that is drawn: {list(shape)}, not {list(values.shape)}"
@@ -197,7 +200,7 @@ def check_num_samples(num_samples: int | None) -> int:
 
 def read_probabilities(probabilities: Sequence[float], like: Tensor) -> Float[Tensor, "Q"]:
     """Probabilities of quantiles."""
-    values = torch.as_tensor(np.asarray(probabilities, dtype=np.float64)).flatten()
+    values = _tensor(np.asarray(probabilities), "probabilities", torch.device("cpu")).flatten()
     if not len(values) or not bool(((values >= 0) & (values <= 1)).all()):
         raise ValueError(f"probabilities must be numbers from 0 to 1, not {list(probabilities)}")
     return values.to(like)
@@ -232,8 +235,10 @@ def _read_noise(
         wanted = list(shape if batched else shape[1:])
         raise ValueError(f"noise must be one number or have shape {wanted}; its shape is {_shape(values)}")
     values = values.expand(shape).masked_fill(~mask, 0.0)
-    if not bool(torch.isfinite(values).all()) or bool((values < 0).any()):
-        raise ValueError("noise is a standard deviation: every value must be finite and not negative")
+    if not bool(((values >= 0) & (values <= LARGEST)).all()):
+        raise ValueError(
+            f"noise is a standard deviation: every value must be finite and not negative, and at most {LARGEST:g}"
+        )
     return values
 
 
@@ -254,9 +259,13 @@ def _read_mask(mask: Array | None, inputs: Tensor, batched: bool) -> Bool[Tensor
 
 def _tensor(values: Array | float, name: str, device: torch.device) -> Tensor:
     if isinstance(values, Tensor):
-        if values.dtype == torch.bool or values.is_complex():
+        if values.dtype == torch.bool or values.is_complex() or values.is_quantized:
             raise ValueError(f"{name} must be an array of real numbers, not {values.dtype}")
+        if values.layout != torch.strided:
+            raise ValueError(f"{name} must be a dense tensor, not a {values.layout} one; call its to_dense()")
         return values.to(device, torch.float64)
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError(f"{name} is a masked array, whose mask would be lost; pass its values, and mask=~{name}.mask")
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -268,15 +277,16 @@ def _tensor(values: Array | float, name: str, device: torch.device) -> Tensor:
 
 
 def _check_finite(values: Float[Tensor, "B N _"], name: str, mask: Bool[Tensor, "B N"]) -> None:
-    bad = ~torch.isfinite(values) & mask[..., None]
+    bad = ~(values.abs() <= LARGEST) & mask[..., None]
     if bool(bad.any()):
         task, point, axis = (int(i) for i in bad.nonzero()[0])
         where = f"point {point}" + (f" of task {task}" if values.shape[0] > 1 else "")
         where += f", column {axis}" if values.shape[2] > 1 else ""
-        raise ValueError(
-            f"{name} holds {values[task, point, axis].item()} at {where} (counted from 0); "
-            "remove the point or leave it out with mask=False"
-        )
+        value = values[task, point, axis].item()
+        advice = "remove the point or leave it out with mask=False"
+        if math.isfinite(value):
+            advice = f"numbers above {LARGEST:g} in size are too large: divide them by a constant first"
+        raise ValueError(f"{name} holds {value} at {where} (counted from 0); {advice}")
 
 
 def _ndim(x: Array) -> int:

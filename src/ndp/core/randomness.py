@@ -7,9 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-BLOCK = (
-    16  # torch makes normal numbers in blocks; the end of a tensor that is no whole number of them depends on its size
-)
+BLOCK = 16  # normal numbers that torch makes at a time: those of the last block depend on how many are drawn
+MOST_NUMBERS = 10**8  # of one draw: 0.8 GB, and a solver holds several of that size
 
 
 def normal(shape: tuple[int, ...], generator: torch.Generator | None, *, like: Tensor) -> Tensor:
@@ -17,10 +16,24 @@ def normal(shape: tuple[int, ...], generator: torch.Generator | None, *, like: T
 
     A generator gives the same noise on every device, and the first draws are the same however many are asked for.
     """
-    generator = _on_cpu(generator or fresh_generator())
+    generator = _on_cpu(read_generator(generator))
     size = math.prod(shape)
+    if size > MOST_NUMBERS:
+        raise ValueError(
+            f"draws of shape {list(shape)} hold {size:.3g} numbers, and {MOST_NUMBERS:.0e} are the most at a time; "
+            "ask for fewer draws or points"
+        )
     noise = torch.randn(-(-size // BLOCK) * BLOCK, generator=generator, dtype=torch.float64)
     return noise[:size].reshape(shape).to(like)
+
+
+def read_generator(generator: torch.Generator | None) -> torch.Generator:
+    """The generator itself, or a fresh one for None."""
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise ValueError(
+            f"generator must be a torch.Generator, such as torch.Generator().manual_seed(0), or None, not {generator!r}"
+        )
+    return generator or fresh_generator()
 
 
 def fresh_generator() -> torch.Generator:
@@ -32,7 +45,7 @@ def fresh_generator() -> torch.Generator:
 
 def seed_from(generator: torch.Generator | None) -> int:
     """A seed for another generator: the next number of this one."""
-    generator = generator or fresh_generator()
+    generator = read_generator(generator)
     return int(torch.randint(2**62, (), generator=generator, device=generator.device))
 
 

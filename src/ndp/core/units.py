@@ -7,6 +7,7 @@ computed from the observations of each task. Everything that changes units does 
 """
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Protocol, final, runtime_checkable
@@ -18,6 +19,10 @@ from torch import Tensor
 from ndp.core.arrays import Context
 
 ROUNDING = 1e-9  # a sum this small against its parts is zero
+LAST_DIGITS = (
+    4 * torch.finfo(torch.float64).eps
+)  # of a column's largest number: values closer than this differ by rounding
+LEAST_SPREAD = 1e-300  # below it float64 has few digits, and none below 5e-324
 
 
 @final
@@ -140,12 +145,13 @@ class ContextUnits:
 
     Predictions then follow any affine change of the targets, and of each input, exactly. Mirror images of the data give mirror
     images of the predictions, except where the data equal their own mirror image. A constant input keeps the user's unit around
-    its value; a constant output has its own size for a unit. Without observations, all units are the user's.
+    its value; a constant output has its own size for a unit. Without observations, all units are the user's. Values that differ
+    by rounding only are constant, with a warning.
     """
 
     def of(self, context: Context) -> Units:
-        x_shift, x_spread = centre_and_spread(context.x, context.mask)
-        y_shift, y_spread = centre_and_spread(context.y, context.mask)
+        x_shift, x_spread = _centre_and_spread_of("x", context.x, context.mask)
+        y_shift, y_spread = _centre_and_spread_of("y", context.y, context.mask)
         size = torch.where(y_shift == 0, torch.ones_like(y_shift), y_shift.abs())
         x_scale, y_scale = torch.where(x_spread > 0, x_spread, 1.0), torch.where(y_spread > 0, y_spread, size)
         x_sign, y_sign = orientation((context.x - x_shift) / x_scale, (context.y - y_shift) / y_scale, context.mask)
@@ -166,15 +172,12 @@ def identity_units(context: Context) -> Units:
 def standard_units(x: Float[Tensor, "B N D"], y: Float[Tensor, "B N P"]) -> Units:
     """Mean 0 and standard deviation 1 for every input and output; a constant one is only shifted."""
 
-    def centre_and_std(values: Tensor) -> tuple[Tensor, Tensor]:
+    def units(values: Tensor) -> tuple[Tensor, Tensor]:
         values = values.double()
-        if not values.shape[1]:
-            return values.new_zeros(len(values), 1, values.shape[2]), values.new_ones(len(values), 1, values.shape[2])
-        std = values.std(1, keepdim=True, correction=0)
-        centre = values.mean(1, keepdim=True)
-        return centre, torch.where(std > 1e-12 * centre.abs(), std, 1.0)
+        centre, std = centre_and_std(values, torch.ones_like(values[..., 0], dtype=torch.bool))
+        return centre, torch.where(std > 0, std, 1.0)
 
-    return Units(*centre_and_std(x), *centre_and_std(y))
+    return Units(*units(x), *units(y))
 
 
 def box_units(
@@ -196,13 +199,36 @@ def centre_and_spread(
     The spread of n points is 1 + 3 / (n - 1)^(3/2) times their standard deviation. Two or three similar points say little about
     the spread of others, and without the factor the variance of values in this unit would be infinite.
     """
+    count = mask.sum(1)[:, None, None]
+    centre, std = centre_and_std(values, mask)
+    return centre, (1 + 3 / (count - 1).clamp(min=1) ** 1.5) * std
+
+
+def centre_and_std(
+    values: Float[Tensor, "B N K"], mask: Bool[Tensor, "B N"]
+) -> tuple[Float[Tensor, "B 1 K"], Float[Tensor, "B 1 K"]]:
+    """Mean and standard deviation over the real points; 0 is that of values which are equal, or differ by rounding only.
+
+    Numbers are divided by a power of two first: the squares of those above 1e154 or below 1e-154 are no float64.
+    """
+    if not values.shape[1]:
+        nothing = values.new_zeros(len(values), 1, values.shape[2])
+        return nothing, nothing
     real = mask[..., None]
-    count = real.sum(1, keepdim=True).clamp(min=1)
-    few = 1 + 3 / (count - 1).clamp(min=1) ** 1.5
-    centre = values.masked_fill(~real, 0.0).sum(1, keepdim=True) / count
-    away = (values - centre).masked_fill(~real, 0.0)
-    spread = (away.square().sum(1, keepdim=True) / count).sqrt()
-    return centre, torch.where(spread > 1e-12 * centre.abs(), few * spread, 0.0)
+    values = values.masked_fill(~real, 0.0)
+    size = values.detach().abs().amax(1, keepdim=True)
+    unit = torch.where(size > 0, size / (2 * torch.frexp(size).mantissa), 1.0)
+    scaled, count = values / unit, real.sum(1, keepdim=True).clamp(min=1)
+    centre = scaled.sum(1, keepdim=True) / count
+    away = (scaled - centre).masked_fill(~real, 0.0)
+    std = (away.square().sum(1, keepdim=True) / count).sqrt()
+    return centre * unit, torch.where(_range(scaled.detach(), real) > LAST_DIGITS * size / unit, std * unit, 0.0)
+
+
+def _range(values: Float[Tensor, "B N K"], real: Bool[Tensor, "B N 1"]) -> Float[Tensor, "B 1 K"]:
+    """Largest less smallest value over the real points of every task; negative where there are none."""
+    high, low = values.masked_fill(~real, -math.inf), values.masked_fill(~real, math.inf)
+    return high.amax(1, keepdim=True) - low.amin(1, keepdim=True)
 
 
 def orientation(
@@ -231,6 +257,32 @@ def read_units(values: Mapping[str, Any] | None) -> ModelUnits | None:
 
 
 _MEANING = {"x": "input dimension", "y": "output"}
+
+
+def _centre_and_spread_of(
+    name: str, values: Float[Tensor, "B N K"], mask: Bool[Tensor, "B N"]
+) -> tuple[Float[Tensor, "B 1 K"], Float[Tensor, "B 1 K"]]:
+    """`centre_and_spread` of what a user handed in, with an error or a warning for columns that float64 cannot hold."""
+    centre, spread = centre_and_spread(values, mask)
+    columns = [f"column {column} of {name} (counted from 0)" for column in range(values.shape[2])]
+    tiny = ((spread > 0) & (spread < LEAST_SPREAD)).flatten(0, 1).any(0)
+    if bool(tiny.any()):
+        column = int(tiny.nonzero()[0])
+        raise ValueError(
+            f"{columns[column]} has values that differ by less than {LEAST_SPREAD:g}, too little for float64; multiply them "
+            "by a constant first"
+        )
+    if not values.shape[1]:
+        return centre, spread
+    rounded = ((spread == 0) & (_range(values, mask[..., None]) > 0)).flatten(0, 1).any(0)
+    for column in rounded.nonzero().flatten().tolist():
+        warnings.warn(
+            f"{columns[column]} has values that differ by rounding only, and counts as constant: about "
+            f"{centre[0, 0, column].item():.3g}. If the differences are real, subtract a constant first",
+            UserWarning,
+            stacklevel=5,
+        )
+    return centre, spread
 
 
 def _check_axis(values: Tensor, letter: str, like: Tensor) -> None:

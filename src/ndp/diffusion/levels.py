@@ -8,6 +8,7 @@ A level rises from noise to data. `ratio = sigma / alpha = exp(-level / 2)` is t
 
 import math
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -15,6 +16,7 @@ from torch import Tensor
 # Levels outside these bounds are clipped, so that no solver meets an infinity. CLEAN (ratio 4.5e-5) means "as observed".
 NOISE = -20.0
 CLEAN = 20.0
+MOST_STEPS = 10_000
 
 
 def alpha(level: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -76,7 +78,7 @@ def cosine(
     beta_t follows the squared cosine of Nichol & Dhariwal (2021) and is then rescaled affinely into
     [smallest_beta, largest_beta], as the paper's authors do.
     """
-    if steps < 2:
+    if check_steps(steps) < 2:
         raise ValueError(f"a cosine schedule needs at least 2 steps, not {steps}")
     offset = 0.008
     time = torch.linspace(0, 1, steps + 1, dtype=torch.float64)
@@ -89,8 +91,14 @@ def cosine(
     return level.flip(0).clamp(NOISE, CLEAN).to(dtype)
 
 
+def check_steps(steps: int) -> int:
+    """The number of steps of a grid of noise levels."""
+    if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or not 1 <= steps <= MOST_STEPS:
+        raise ValueError(f"steps must be a whole number from 1 to {MOST_STEPS:,}, not {steps!r}")
+    return int(steps)
+
+
 def _check_grid(steps: int, largest: float, smallest: float) -> None:
-    if steps < 1:
-        raise ValueError(f"a grid of noise levels needs at least 1 step, not {steps}")
+    check_steps(steps)
     if not 0 < smallest < largest < math.inf:
         raise ValueError(f"a grid needs 0 < smallest < largest, not smallest={smallest} and largest={largest}")

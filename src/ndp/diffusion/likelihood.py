@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ndp.core.typing import Denoiser
-from ndp.diffusion.levels import alpha, log_uniform, noisiest_ratio
+from ndp.diffusion.levels import alpha, check_steps, log_uniform, noisiest_ratio
 from ndp.diffusion.solvers import Noise, from_noise
 
 # Divergence of a denoiser at (y_t, level) with respect to y_t: [B].
@@ -105,7 +105,7 @@ def _along_the_path(
 
 def default_levels(num_values: int, steps: int = 15, *, finest: float = 0.006) -> Float[Tensor, "K"]:
     """The grid on which `log_prob` reaches 0.001 nats a point: `steps` Runge-Kutta steps, `steps + 1` divergences."""
-    return log_uniform(steps + 1, largest=noisiest_ratio(num_values), smallest=finest)
+    return log_uniform(check_steps(steps) + 1, largest=noisiest_ratio(num_values), smallest=finest)
 
 
 def exact_divergence(

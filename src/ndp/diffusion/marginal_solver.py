@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ndp.core.typing import Denoiser
-from ndp.diffusion.levels import alpha, log_uniform, ratio
+from ndp.diffusion.levels import alpha, check_steps, log_uniform, ratio
 
 APART = 0.3  # least distance of two nodes whose difference gives a slope
 STEEPEST = 0.99  # largest slope at the first level: of a distribution ten times as wide as the noise
@@ -72,6 +72,7 @@ class SolvedValues:
 
 def value_levels(steps: int, trained: tuple[float, float], dtype: torch.dtype) -> Float[Tensor, "{steps}"]:
     """Levels for values of about unit variance; more steps cover a wider range."""
+    steps = check_steps(steps)
     largest, smallest = min(0.8 * steps, trained[1]), max(0.1 / steps, trained[0])
     return log_uniform(steps, largest=max(largest, 2 * smallest), smallest=smallest, dtype=dtype)
 

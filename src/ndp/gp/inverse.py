@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ndp.core.arrays import check_num_samples
-from ndp.core.randomness import fresh_generator
+from ndp.core.randomness import read_generator
 from ndp.core.typing import Array
 from ndp.gp.exact import GP, GPPosterior
 
@@ -76,7 +76,7 @@ class ExactInputsPosterior:
         """Inputs at which the function has the value `y_star`: [S, 1]."""
         value = torch.as_tensor(y_star, dtype=torch.float64).reshape(1)
         law = law_of_input(self.posterior, value, self.cells, fine=1)[0]
-        generator = generator or fresh_generator()
+        generator = read_generator(generator)
         index = torch.multinomial(law, check_num_samples(num_samples), replacement=True, generator=generator)
         drawn = middles(self.cells)[index, None]
         return drawn if num_samples is not None else drawn[0]

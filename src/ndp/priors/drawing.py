@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ndp.core.randomness import fresh_generator
+from ndp.core.randomness import read_generator
 from ndp.core.typing import Array, Prior, Process
 
 Draw = Callable[[Tensor, torch.Generator], Tensor]
@@ -27,7 +27,7 @@ def draw_tensor(draw: Draw, x: Array, num_samples: int | None, generator: torch.
     """Call `draw` on inputs [B N D], once for all draws: [B N P], or [S B N P] where `num_samples` is given."""
     if not isinstance(x, Tensor) or x.ndim != 3:
         raise ValueError("a prior takes a tensor of inputs with shape [tasks, points, dimensions]")
-    generator = generator or fresh_generator()
+    generator = read_generator(generator)
     if num_samples is None:
         return draw(x, generator)
     rows = x.expand(num_samples, *x.shape).flatten(0, 1)

@@ -20,7 +20,7 @@ from ndp.core.arrays import (
     read_probabilities,
     read_target_values,
 )
-from ndp.core.randomness import fresh_generator
+from ndp.core.randomness import read_generator
 from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
 
@@ -89,7 +89,7 @@ class StepPosterior(HasMoments):
         """Steps at `x`, [S B M 1]; with `joint=False` every value is of a step of its own."""
         place = read_inputs_for(self._context, x)[..., :1]
         low, high = (end[:, None, None] for end in self.bracket)
-        generator = generator or fresh_generator()
+        generator = read_generator(generator)
         shape = (check_num_samples(num_samples), len(low), 1 if joint else place.shape[1], 1)
         share = torch.rand(shape, generator=generator, dtype=torch.float64, device=generator.device).to(place)
         draws = (place > low + (high - low) * share).to(place)

@@ -56,6 +56,17 @@ class Diffusion:
         """Whether values of the function and new observations can both be asked for."""
         return bool(getattr(self.network, "separates_noise", False))
 
+    def in_precision(self, values: Float[Tensor, "B N _"], name: str) -> Float[Tensor, "B N _"]:
+        """Inputs or values in the network's precision, in which their fourth powers must be finite."""
+        most = torch.finfo(self.dtype).max ** 0.25
+        if not bool((values.detach().abs() <= most).all()):
+            largest = values.detach().abs().max().item()
+            raise ValueError(
+                f"{name} holds a number that is {largest:.3g} in the units of the model, and {most:.0e} is the most that it "
+                "computes with; rescale the data, or leave that point out"
+            )
+        return values.to(self.dtype)
+
     def solver_levels(self, num_values: int, steps: int) -> tuple[Float[Tensor, "K"], LastStep]:
         """The grid of a solver on a function of so many values, and its last step.
 
@@ -82,7 +93,7 @@ class EncodedContext:
         self.diffusion, self.context = diffusion, context
         dtype = diffusion.dtype
         self._level = level_of_ratio(context.noise).to(dtype)
-        self._y = alpha(self._level)[..., None] * context.y.to(dtype)
+        self._y = alpha(self._level)[..., None] * diffusion.in_precision(context.y, "y")
         self._mask = None if bool(context.mask.all()) else context.mask
         self._origin = _origin(diffusion.network, context)
         self._encoding: Any = None
@@ -90,7 +101,7 @@ class EncodedContext:
             assert isinstance(diffusion.network, ContextEncoder)
             with torch.set_grad_enabled(torch.is_grad_enabled() and self.requires_grad):
                 self._encoding = diffusion.network.encode_context(
-                    (context.x - self._origin).to(dtype), self._y, self._level, self._mask
+                    diffusion.in_precision(context.x - self._origin, "x"), self._y, self._level, self._mask
                 )
 
     @property
@@ -124,7 +135,7 @@ class EncodedContext:
     def inputs_given(self, y: Float[Tensor, "B M P"]) -> Denoiser:
         """E[x0 | x_t, y, context] of targets whose values are known; what a solver calls `y_t` are inputs here."""
         self._check_of_points()
-        values = y.to(self.diffusion.dtype)
+        values = self.diffusion.in_precision(y, "y")
 
         def denoise(y_t: Float[Tensor, "*S B M D"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B M D"]:
             known = values.expand(*y_t.shape[:-1], -1)
@@ -217,7 +228,7 @@ class EncodedContext:
         if getattr(self.diffusion.network, "translation_equivariant", False):
             seen = self.context.mask.any(1)[:, None, None]
             origin = torch.where(seen, origin, x.mean(dim=1, keepdim=True)) if x.shape[1] else origin
-        return (x - origin).to(self.diffusion.dtype)
+        return self.diffusion.in_precision(x - origin, "x")
 
     def _mask_with(self, x: Float[Tensor, "B M D"]) -> Bool[Tensor, "B N"] | None:
         targets = torch.ones_like(x[..., 0], dtype=torch.bool)

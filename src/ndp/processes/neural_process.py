@@ -21,7 +21,7 @@ from ndp.core.arrays import (
     read_probabilities,
     read_target_values,
 )
-from ndp.core.randomness import fresh_generator, seed_from
+from ndp.core.randomness import read_generator, seed_from
 from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
 from ndp.diffusion.objective import Objective, StepInputs, TrainingSupport
@@ -172,7 +172,7 @@ class NeuralProcessPosterior(HasMoments):
         count = check_num_samples(num_samples)
         inputs = read_inputs_for(self._context, x)
         each, points = (self, inputs) if joint else (self._one_task_a_target(inputs), inputs.flatten(0, 1)[:, None])
-        generator = generator or fresh_generator()
+        generator = read_generator(generator)
         blocks = [each._predict(points, DRAWS_AT_ONCE, generator)[2] for _ in range(0, count, DRAWS_AT_ONCE)]
         drawn = torch.cat(blocks)[:count].reshape(count, *inputs.shape[:2], 1)
         return self._form.give(drawn if num_samples is not None else drawn[0])

@@ -165,7 +165,7 @@ class NDPPosterior(HasMoments):
         with torch.no_grad():
             log_p = likelihood.log_prob(
                 self._denoiser(inputs, True, observation_noise),
-                values.to(self._diffusion.dtype),
+                self._diffusion.in_precision(values, "y"),
                 self._density_levels(values[0].numel(), steps, noise),
                 divergence=likelihood.make_divergence(probes, noise_from(generator)),
                 with_noise=noise > 0,

@@ -199,7 +199,7 @@ class RePaintPosterior(HasMoments):
         denoise = EncodedContext(diffusion, empty_context(x, diffusion.num_outputs)).unconditional(x)
         with torch.no_grad():
             levels = likelihood.default_levels(y[0].numel(), steps)
-            return likelihood.log_prob(denoise, y.to(diffusion.dtype), levels, divergence=divergence)
+            return likelihood.log_prob(denoise, diffusion.in_precision(y, "y"), levels, divergence=divergence)
 
     def _draw(
         self,
@@ -216,14 +216,16 @@ class RePaintPosterior(HasMoments):
         if diffusion.of_points:
             values = inputs.new_zeros(*inputs.shape[:2], diffusion.num_outputs)
             painted = PaintedNumbers(diffusion, context, inputs, values, known=(True, False))
-            draws = self._paint(painted, count, steps or JOINT_STEPS, repeats, variance, generator)[1]
+            draws = self._paint(painted, count, JOINT_STEPS if steps is None else steps, repeats, variance, generator)[
+                1
+            ]
         else:
             draws = self._repaint(
                 EncodedContext(diffusion, context).unconditional(inputs),
                 (count, *inputs.shape[:2], diffusion.num_outputs),
                 context.y,
                 level_of_ratio(context.noise),
-                steps or STEPS,
+                STEPS if steps is None else steps,
                 repeats,
                 variance,
                 generator,

@@ -58,9 +58,10 @@ def log_prob(
 ) -> Float[Tensor, "B M 1"]:
     """Log-density of every value by itself in nats, in model units."""
     _check_outputs(diffusion)
+    values = diffusion.in_precision(values, "y")
     levels = likelihood.default_levels(1, steps, finest=max(0.006, diffusion.trained_ratios[0]))
     pieces = [
-        likelihood.log_prob_of_each(denoiser(at), piece.to(diffusion.dtype), levels)
+        likelihood.log_prob_of_each(denoiser(at), piece, levels)
         for at, piece in zip(_in_blocks(inputs), _in_blocks(values), strict=True)
     ]
     return torch.cat(pieces, dim=1)[:, : inputs.shape[1]].double()
