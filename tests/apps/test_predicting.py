@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import ndp.sklearn
-from ndp.apps.predicting import predict_to_files
+from ndp.apps.predicting import QUANTILES, predict_in_pieces, predict_to_files
 from ndp.core.units import ContextUnits
 from ndp.gp.exact import GP, ScaledToDimension
 from ndp.gp.oracle import GPOracle
+from ndp.models.registry import load_ndp
 from ndp.processes.ndp import NDP
+from ndp.sklearn import NDPRegressor
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +75,17 @@ def test_rows_that_lack_a_target_and_an_input_are_counted_once(tmp_path: Path) -
     found, predicted = run(tmp_path, write(tmp_path / "train.csv", ["a", "b", "yield"], rows))
     assert (found.rows, found.left_out, found.predicted, found.not_predicted) == (2, 1, 1, 1)
     assert len(predicted) == 1
+
+
+def test_rows_are_predicted_in_pieces_which_are_reported_and_change_nothing() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20, 1))
+    regressor = NDPRegressor(load_ndp("universal"), steps=2).fit(x, np.sin(x[:, 0]))
+    asked, reports = rng.normal(size=(530, 1)).clip(-1, 1), []
+    found = predict_in_pieces(regressor, asked, lambda done, rows: reports.append((done, rows)))
+    assert reports == [(256, 530), (512, 530), (530, 530)]
+    mean, std, quantiles = regressor.predict(asked, return_std=True, return_quantiles=QUANTILES)
+    np.testing.assert_array_equal(found, np.column_stack([mean, std, quantiles]))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`ndp predict`: predictions for a table of numbers, in its own columns and units."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,9 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MISSING = {"", "na", "nan", "n/a", "null", "none", "?"}
 GRID = 60  # points along an input of a picture
 DRAWS = 20
+ROWS_AT_A_TIME = (
+    256  # a multiple of the targets that are asked for in one call, so that predictions do not depend on it
+)
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,12 @@ def predict_to_files(
     plot: Path | None,
     model: str,
     seed: int,
+    report: Callable[[int, int], None] = lambda done, rows: None,
 ) -> Outcome:
-    """Predict at the rows of `at`, or at those of `train` without a target; mean, std and quantiles go beside the inputs."""
+    """Predict at the rows of `at`, or at those of `train` without a target; mean, std and quantiles go beside the inputs.
+
+    `report` is called with the number of rows that are predicted, and of all rows.
+    """
     if plot:
         check_ending(plot)
     cells = read_table(train)
@@ -70,14 +78,25 @@ def predict_to_files(
     x, y, x_new = known[inputs].to_numpy(), known[target].to_numpy(), complete.to_numpy()
     regressor = NDPRegressor(model, random_state=seed).fit(x, y)
     clipped = clip_to_support(x_new, regressor.low_, regressor.high_, regressor.spread_, rows=complete.index.tolist())
-    mean, std, quantiles = regressor.predict(clipped, return_std=True, return_quantiles=QUANTILES)
+    values = predict_in_pieces(regressor, clipped, report)
     names = [f"{target}_mean", f"{target}_std", *(f"{target}_q{round(100 * p):02d}" for p in QUANTILES)]
     with atomic_write(out) as temporary:
-        write_table(temporary, inputs, x_new, names, np.column_stack([mean, std, quantiles]))
+        write_table(temporary, inputs, x_new, names, values)
         if plot:
             _picture(plot, regressor, x, y, inputs, target, seed)
     unused = len(table) - len(known) if at else int((~without_target).sum()) - len(known)
     return Outcome(tuple(inputs), len(known), unused, len(complete), len(asked) - len(complete))
+
+
+def predict_in_pieces(regressor: NDPRegressor, x: np.ndarray, report: Callable[[int, int], None]) -> np.ndarray:
+    """Mean, standard deviation and quantiles at every row, the same as in one call."""
+    pieces = []
+    for start in range(0, len(x), ROWS_AT_A_TIME):
+        piece = x[start : start + ROWS_AT_A_TIME]
+        mean, std, quantiles = regressor.predict(piece, return_std=True, return_quantiles=QUANTILES)
+        pieces.append(np.column_stack([mean, std, quantiles]))
+        report(start + len(piece), len(x))
+    return np.concatenate(pieces)
 
 
 def _check_columns(path: Path, cells: pd.DataFrame, *names: str) -> None:

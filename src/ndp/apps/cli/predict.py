@@ -1,12 +1,17 @@
 """`ndp predict`: predictions for a table, written to another."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ndp.apps.cli.commands import app
 from ndp.apps.cli.common import user_errors
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @app.command()
@@ -33,11 +38,13 @@ def predict(
 
     console = Console()
     picture = out.with_suffix(".png") if plot else None
-    with user_errors(), console.status("Importing torch") as status:
-        from ndp.apps.predicting import predict_to_files
-
-        status.update("Predicting")
-        found = predict_to_files(train, target=target, at=at, out=out, plot=picture, model=model, seed=seed)
+    with user_errors():
+        with console.status("Importing torch"):
+            from ndp.apps.predicting import predict_to_files
+        with rows_bar(console) as report:
+            found = predict_to_files(
+                train, target=target, at=at, out=out, plot=picture, model=model, seed=seed, report=report
+            )
 
     def without(rows: int) -> str:
         return f" ({rows} {'row' if rows == 1 else 'rows'} with missing values left out)" if rows else ""
@@ -48,3 +55,28 @@ def predict(
     console.print(f"{predicted}: [bold]{escape(str(out))}[/]", soft_wrap=True)
     if picture:
         console.print(f"Picture: [bold]{escape(str(picture))}[/]", soft_wrap=True)
+
+
+@contextmanager
+def rows_bar(console: "Console") -> "Iterator[Callable[[int, int], None]]":
+    """A progress bar of rows on a terminal, and nothing elsewhere."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rows"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("Predicting", total=None)
+        yield lambda done, rows: bar.update(task, completed=done, total=rows)
