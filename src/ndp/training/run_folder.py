@@ -18,7 +18,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from ndp.core.io.files import atomic_write
+from ndp.core.io.files import atomic_write, write_errors
 from ndp.training.config import Recipe
 
 
@@ -132,7 +132,7 @@ class RunFolder:
     ) -> None:
         path = self.path / "log.csv"
         new = not path.exists()
-        with path.open("a", newline="") as file:
+        with write_errors(path), path.open("a", newline="") as file:
             writer = csv.writer(file)
             if new:
                 writer.writerow(["step", "loss", "learning_rate", "seconds", "validation"])

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ndp.core.io.files import atomic_write
 from ndp.core.io.tables import TableError, read_inputs, read_observations, write_draws
 
 
@@ -130,7 +131,8 @@ def test_draws_are_written_and_read_back(tmp_path: Path, dim: int) -> None:
     x = rng.normal(size=(5, dim)) + 1.7e9  # time stamps
     mean, std, draws = rng.normal(size=5), rng.uniform(size=5), rng.normal(size=(3, 5))
     path = tmp_path / "new" / "folder" / "draws.csv"
-    write_draws(path, x, mean, std, draws)
+    with atomic_write(path) as temporary:
+        write_draws(temporary, x, mean, std, draws)
     header = path.read_text().splitlines()[0].split(",")
     assert header == [*(["x1"] if dim == 1 else ["x1", "x2"]), "mean", "std", "draw1", "draw2", "draw3"]
     np.testing.assert_array_equal(read_inputs(path), x)

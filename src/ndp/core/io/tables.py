@@ -16,8 +16,6 @@ from typing import BinaryIO
 import numpy as np
 import pandas as pd
 
-from ndp.core.io.files import atomic_write
-
 
 class TableError(ValueError):
     """A file that cannot be read as asked; the message names file, row and column."""
@@ -71,19 +69,21 @@ def to_numbers(path: Path, cells: pd.DataFrame, read: Callable[[str, str], float
 
 
 def write_draws(path: Path, x: np.ndarray, mean: np.ndarray, std: np.ndarray, draws: np.ndarray) -> None:
-    """One row an input: its coordinates, mean, standard deviation, and a column for every draw."""
+    """One row an input: its coordinates, mean, standard deviation, and a column for every draw. See `write_table`."""
     results = ["mean", "std", *(f"draw{i + 1}" for i in range(len(draws)))]
     write_table(path, input_columns(x.shape[1]), x, results, np.column_stack([mean, std, draws.T]))
 
 
 def write_table(path: Path, inputs: Sequence[str], x: np.ndarray, results: Sequence[str], values: np.ndarray) -> None:
-    """Inputs to the last digit, for a time stamp has more than nine, and beside them results to nine digits."""
+    """Inputs to the last digit, for a time stamp has more than nine, and beside them results to nine digits.
+
+    The file is written as it comes: `path` is to be that of an `atomic_write`.
+    """
     table = pd.DataFrame(values, columns=list(results)).map("{:.9g}".format)
     known = pd.DataFrame(x, columns=list(inputs))
     if len(known) != len(table):
         raise ValueError(f"{len(table)} rows of results do not fit {len(known)} rows of inputs")
-    with atomic_write(path) as temporary:
-        pd.concat([known, table], axis=1).to_csv(temporary, index=False)
+    pd.concat([known, table], axis=1).to_csv(path, index=False)
 
 
 def input_columns(dim: int) -> list[str]:
