@@ -5,6 +5,7 @@ from pathlib import Path
 
 from benchmarks.weights_folder import WEIGHTS, find_weights
 from ndp.core.devices import read_device
+from ndp.core.extras import MissingExtraError
 from ndp.core.io.checkpoint import CONFIG
 from ndp.models.registry import load, prior_of
 from ndp.processes.architectures import package
@@ -42,6 +43,6 @@ def _why_not(name: str) -> str:
         return "no such model ships; another can be named (--neural-process FOLDER)"
     try:
         package()
-    except ValueError as error:
+    except MissingExtraError as error:
         return str(error)
     return ""

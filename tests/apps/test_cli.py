@@ -182,7 +182,7 @@ def test_any_name_of_a_file_is_printed_as_it_is(folder: Path, name: str) -> None
 # serve
 
 
-def test_a_page_that_cannot_be_served_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_cannot_be_served_is_one_line() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -190,10 +190,6 @@ def test_a_page_that_cannot_be_served_is_one_line(monkeypatch: pytest.MonkeyPatc
         result = call("serve", "--no-open", "--port", str(port))
     assert result.exit_code == 2
     assert re.search(rf"Error: cannot listen at 127.0.0.1:{port}: .*; try another --port\n", result.stderr)
-    monkeypatch.setattr("ndp.apps.cli.common.find_spec", lambda package: None)
-    result = call("serve", "--no-open")
-    assert result.exit_code == 2
-    assert "this needs fastapi and uvicorn: pip install 'neural-diffusion-processes[serve]'" in result.stderr
 
 
 # models and help

@@ -10,6 +10,7 @@ import ndp.models.registry
 from benchmarks import baseline, weights_folder
 from benchmarks.baseline import find_baseline
 from benchmarks.images import load_image_model
+from ndp.core.extras import MissingExtraError
 from ndp.models.registry import load_ndp, write_model
 from ndp.processes.neural_process import NeuralProcess
 
@@ -55,7 +56,7 @@ def test_without_the_extra_it_is_left_out_with_a_reason(weights: Path, monkeypat
     found = find_baseline("", load_ndp("oracle-se"), "cpu")
     assert found.process is None
     assert "pip install" in found.absence
-    with pytest.raises(ValueError, match=r"neural processes need the extra `baselines`: pip install"):
+    with pytest.raises(MissingExtraError, match=r"neural processes need the extra `baselines`: pip install"):
         ndp.load(str(weights / "anp-se"))
 
 

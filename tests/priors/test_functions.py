@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 import torch
 
+from ndp.core.extras import MissingExtraError
 from ndp.core.io.tables import TableError
 from ndp.priors.functions import Functions, TableSource, read_functions, scaled, split, units_of
 from ndp.priors.tasks import Source
@@ -331,7 +332,9 @@ def test_an_unknown_ending(tmp_path: Path, name: str) -> None:
 def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = table_file(tmp_path, "parquet", GOOD)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(TableError, match=r"needs pyarrow .*: pip install 'neural-diffusion-processes\[parquet\]'$"):
+    with pytest.raises(
+        MissingExtraError, match=r"needs pyarrow .*: pip install 'neural-diffusion-processes\[parquet\]'$"
+    ):
         read_functions(path)
 
 

@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from ndp.core.extras import MissingExtraError
 from ndp.core.io.tables import (
     TableError,
     check_named_once,
@@ -256,9 +257,7 @@ def _read_parquet(path: Path) -> _Table:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise TableError(
-            f"{path} needs pyarrow to be read: pip install 'neural-diffusion-processes[parquet]'"
-        ) from None
+        raise MissingExtraError(f"{path} needs pyarrow to be read", "parquet") from None
     with readable(path, "a Parquet file", pyarrow.ArrowException) as file:
         parquet = pyarrow.parquet.ParquetFile(file)
         names = parquet.schema_arrow.names

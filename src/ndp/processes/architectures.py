@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from ndp.core.extras import MissingExtraError
 from ndp.networks.registry import Kind as Kind
 
 # A grid of the inputs is what convolutions need, and what makes them dear in more dimensions.
@@ -77,7 +78,5 @@ def package() -> Any:
             import lab.torch  # noqa: F401
             import neuralprocesses.torch as nps
     except ImportError as error:
-        raise ValueError(
-            "neural processes need the extra `baselines`: pip install 'neural-diffusion-processes[baselines]'"
-        ) from error
+        raise MissingExtraError("neural processes need the extra `baselines`", "baselines") from error
     return nps

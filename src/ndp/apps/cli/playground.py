@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ndp.apps.cli.commands import app
-from ndp.apps.cli.common import require, user_errors
+from ndp.apps.cli.common import user_errors
 
 
 @app.command()
@@ -22,7 +22,6 @@ def serve(
     console = Console()
     with user_errors():
         with console.status("Importing torch"):
-            require("fastapi", "uvicorn", extra="serve")
             from ndp.apps.playground import server
 
             server.check_free(host, port)

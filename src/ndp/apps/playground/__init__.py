@@ -9,3 +9,7 @@ tasks.py        the computations: draws of several requests in one batch
 catalogue.py    the shipped models, and how the page shows them
 static/         the page: plain JavaScript modules, nothing from other hosts
 """
+
+from ndp.core.extras import require
+
+require("fastapi", "uvicorn", extra="serve")
