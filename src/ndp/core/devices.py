@@ -1,5 +1,7 @@
 """Which device to work on, from what a user said."""
 
+import os
+
 import torch
 
 
@@ -14,3 +16,12 @@ def read_device(name: str) -> torch.device:
         return torch.device("cpu")
     torch.set_float32_matmul_precision("high")
     return torch.device("cuda")
+
+
+def check_devices(count: int, name: str) -> None:
+    """Raise an error if this machine does not have so many devices: GPUs, or the cores of its CPU."""
+    gpu = read_device(name).type == "cuda"
+    there = torch.cuda.device_count() if gpu else os.cpu_count() or 1
+    if count > there:
+        what = "GPU(s)" if gpu else "CPU core(s), each of which counts as a device"
+        raise ValueError(f"--devices asks for {count}, and this machine has {there} {what}")

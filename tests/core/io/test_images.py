@@ -2,8 +2,10 @@
 
 import gzip
 import os
+import struct
 import sys
 import types
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +56,7 @@ def test_a_folder_of_pictures_is_cut_to_squares_and_its_last_tenth_is_for_tests(
 
 def test_a_set_of_the_hub_is_read_where_the_package_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ImageError, match="pip install datasets"):
+    with pytest.raises(ImageError, match=r"pip install 'neural-diffusion-processes\[datasets\]'"):
         read_image_set("somebody/digits", "train", 28, 1)
 
     class Rows(list):
@@ -121,3 +123,35 @@ def test_the_real_sets(name: str, least: int, mean: float) -> None:
     assert len(held_out) == 1000
     assert (train.float().mean() / 255).item() == pytest.approx(mean, abs=0.01)
     assert len(read_set(name, folder, "test")) >= 1000
+
+
+def png(width: int, height: int) -> bytes:
+    """A PNG that says it is so large, and holds nothing."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("side", [10_000, 100_000, 2**31 - 1])
+def test_a_picture_of_too_many_pixels_is_refused_before_they_are_made(tmp_path: Path, side: int) -> None:
+    path = tmp_path / "bomb.png"
+    path.write_bytes(png(side, side))
+    for read in (is_grey, lambda one: read_picture(one, size=28, channels=1)):
+        with pytest.raises(ImageError, match=r"bomb.png has more than 89,478,485 pixels; make it smaller first"):
+            read(path)
+
+
+def test_sets_that_claim_more_than_a_machine_holds_are_refused(tmp_path: Path) -> None:
+    header = np.array([0x0803, 2**30, 28, 28], dtype=">i4").tobytes()
+    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(header))
+    with pytest.raises(ImageError, match=r"says that it holds 8.42e\+11 bytes, and 4.29e\+09 are the most"):
+        read_image_set(str(tmp_path), "train", 28, 1)
+    path = tmp_path / "digits.npz"
+    np.savez(path, train=GREY)
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"(7, 28, 28)", b"(7, 2**99)"))
+    with pytest.raises(ImageError, match=r"digits.npz is not an NPZ file of arrays"):
+        read_image_set(str(path), "train", 28, 1)

@@ -8,6 +8,9 @@ import typer
 
 from ndp.apps.cli.common import read_dims, user_errors
 
+# Beyond these an answer takes days or more memory than a machine has; draws times points have a limit of their own.
+MOST_DRAWS, MOST_CALLS, MOST_PIXELS = 100_000, 10_000, 256
+
 app = typer.Typer(
     help="Neural Diffusion Processes: distributions over functions, conditioned on what you observed.",
     no_args_is_help=True,
@@ -23,8 +26,8 @@ def demo(
         Path | None, typer.Option(help="CSV with two columns, an input and a target. Default: the Nile, 1871 to 1970.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("demo.png"),
-    draws: Annotated[int, typer.Option(min=1, help="Functions to draw.")] = 24,
-    steps: Annotated[int, typer.Option(min=1, help="Network calls for each draw.")] = 20,
+    draws: Annotated[int, typer.Option(min=1, max=MOST_DRAWS, help="Functions to draw.")] = 24,
+    steps: Annotated[int, typer.Option(min=1, max=MOST_CALLS, help="Network calls for each draw.")] = 20,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the draws.")] = 0,
 ) -> None:
     """Draw the functions behind a table with the pretrained model, beside a Gaussian process that is fitted to the table."""
@@ -59,7 +62,7 @@ def sample(
     context: Annotated[
         Path | None, typer.Option(help="CSV with observations: x1 to xD, y, and noise if known. Default: the prior.")
     ] = None,
-    draws: Annotated[int, typer.Option(min=1, help="Functions to draw.")] = 64,
+    draws: Annotated[int, typer.Option(min=1, max=MOST_DRAWS, help="Functions to draw.")] = 64,
     out: Annotated[Path, typer.Option(help="CSV to write: inputs, mean, std, one column a draw.")] = Path("draws.csv"),
     plot: Annotated[Path | None, typer.Option(help="Picture to write, for one input dimension.")] = None,
     observation_noise: Annotated[
@@ -109,10 +112,13 @@ def complete(
         str,
         typer.Option(help="Name or folder of a model of images. Default: mnist, for grey pictures."),
     ] = "",
-    draws: Annotated[int, typer.Option(min=1, help="Completions to draw.")] = 6,
-    steps: Annotated[int, typer.Option(min=1, help="Network calls for each draw.")] = 20,
+    draws: Annotated[int, typer.Option(min=1, max=100, help="Completions to draw.")] = 6,
+    steps: Annotated[int, typer.Option(min=1, max=MOST_CALLS, help="Network calls for each draw.")] = 20,
     size: Annotated[
-        int, typer.Option(min=0, help="Pixels of a side. Default (0): the size that the model was trained on.")
+        int,
+        typer.Option(
+            min=0, max=MOST_PIXELS, help="Pixels of a side. Default (0): the size that the model was trained on."
+        ),
     ] = 0,
     out: Annotated[Path, typer.Option(help="Picture to write: the known pixels, and the completions.")] = Path(
         "out.png"
@@ -135,9 +141,9 @@ def complete(
 @app.command()
 def evaluate(
     model: Annotated[str, typer.Argument(help="Name or folder of a model trained on a prior with an exact posterior.")],
-    tasks: Annotated[int, typer.Option(min=2, help="Test functions.")] = 512,
-    draws: Annotated[int, typer.Option(min=64, help="Draws for each test function.")] = 1024,
-    steps: Annotated[int, typer.Option(min=1, help="Network calls for each draw.")] = 20,
+    tasks: Annotated[int, typer.Option(min=2, max=100_000, help="Test functions.")] = 512,
+    draws: Annotated[int, typer.Option(min=64, max=MOST_DRAWS, help="Draws for each test function.")] = 1024,
+    steps: Annotated[int, typer.Option(min=1, max=MOST_CALLS, help="Network calls for each draw.")] = 20,
     dim: Annotated[
         str, typer.Option(help="Numbers of input dimensions, such as 2 or 1,2,3. Default: all that the model supports.")
     ] = "",

@@ -9,6 +9,7 @@ from ndp.apps.cli.commands import app
 from ndp.apps.cli.common import read_dims, user_errors
 
 Flag = bool | None
+MOST_A_STEP = 65_536
 
 
 @app.command()
@@ -59,8 +60,8 @@ def train(
             help="Train only the gate of the GP experts; the network of --start stays as it is. For universal.",
         ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Optimiser steps.")] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Functions a step.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, max=10**9, help="Optimiser steps.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, max=MOST_A_STEP, help="Functions a step.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**32 - 1, help="Seed of weights and functions.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
@@ -115,8 +116,10 @@ def _train(settings: dict[str, Any], *, limit: float, save_every: int, **options
 
     console = Console()
     with console.status("Importing torch"):
+        from ndp.core.devices import check_devices
         from ndp.training import run as runs
 
+    check_devices(options["devices"], options["device"])
     run = runs.prepare(settings, **options)
     try:
         speed = runs.train(run, console=console, save_every=save_every, time_limit=limit)

@@ -4,7 +4,10 @@ Pictures are whole numbers of 8 bits, [T, H, W, P], with P = 1 (grey) or 3 (colo
 """
 
 import gzip
+import math
 import re
+import struct
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -17,6 +20,8 @@ import numpy as np
 
 Part = Literal["train", "test"]
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp")
+MOST_BYTES = 2**32  # of an array of pictures: all of CelebA at 80 x 80 in colour
+_DAMAGED_NPZ = (KeyError, NotImplementedError, RuntimeError, MemoryError, EOFError, SyntaxError, struct.error)
 _IDX = {"train": "train-images", "test": "t10k-images"}
 
 
@@ -88,14 +93,21 @@ def _read_folder(folder: Path, part: Part, size: int, channels: int) -> np.ndarr
 
 def _read_idx(path: Path) -> np.ndarray:
     """The format of MNIST: a magic number, three sizes, and bytes."""
+    opened = gzip.open if path.suffix == ".gz" else open
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with opened(path, "rb") as file:
+            header = np.frombuffer(file.read(16), dtype=">i4")
+            if len(header) != 4 or header[0] != 0x0803 or (header < 0).any():
+                raise ImageError(f"{path} is not a whole IDX file of pictures")
+            size = math.prod(header[1:].tolist())
+            if size > MOST_BYTES:
+                raise ImageError(f"{path} says that it holds {size:.3g} bytes, and {MOST_BYTES:.3g} are the most")
+            data = file.read(size + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise ImageError(f"{path} is damaged: {error}") from error
-    header = np.frombuffer(data[:16], dtype=">i4")
-    if len(header) != 4 or header[0] != 0x0803 or len(data) != 16 + np.prod(header[1:], dtype=np.int64):
+    if len(data) != size:
         raise ImageError(f"{path} is not a whole IDX file of pictures")
-    return np.frombuffer(data, dtype=np.uint8, offset=16).reshape(header[1:])
+    return np.frombuffer(data, dtype=np.uint8).reshape(header[1:])
 
 
 def _read_npz(path: Path, part: Part) -> np.ndarray:
@@ -103,9 +115,16 @@ def _read_npz(path: Path, part: Part) -> np.ndarray:
         with np.load(path) as archive:
             for name in (part, f"x_{part}"):
                 if name in archive:
+                    size = archive.zip.getinfo(f"{name}.npy").file_size
+                    if size > MOST_BYTES:
+                        raise ImageError(
+                            f"{path} says that it holds {size:.3g} bytes, and {MOST_BYTES:.3g} are the most"
+                        )
                     return archive[name]
             names = ", ".join(archive) or "none"
-    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, AttributeError, TypeError) as error:
+    except ImageError:
+        raise
+    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, AttributeError, TypeError, *_DAMAGED_NPZ) as error:
         raise ImageError(f"{path} is not an NPZ file of arrays: {error}") from error
     raise ImageError(f"{path} has no array {part}; its arrays are: {names}")
 
@@ -115,7 +134,8 @@ def _read_hub(name: str, part: Part, size: int, channels: int) -> np.ndarray:
         datasets = import_module("datasets")
     except ImportError:
         raise ImageError(
-            f"there is no folder and no file {name}; if it is a set on the Hugging Face hub: pip install datasets"
+            f"there is no folder and no file {name}; if it is a set on the Hugging Face hub: "
+            "pip install 'neural-diffusion-processes[datasets]'"
         ) from None
     try:
         rows = datasets.load_dataset(name, split=part)
@@ -128,12 +148,17 @@ def _read_hub(name: str, part: Part, size: int, channels: int) -> np.ndarray:
 
 
 def _open(path: Path) -> Any:
+    pillow = import_module("PIL.Image")
     try:
-        picture = import_module("PIL.Image").open(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pillow.DecompressionBombWarning)
+            picture = pillow.open(path)
         picture.load()
     except FileNotFoundError:
         raise ImageError(f"there is no file {path}") from None
-    except (OSError, SyntaxError, ValueError) as error:
+    except (pillow.DecompressionBombWarning, pillow.DecompressionBombError):
+        raise ImageError(f"{path} has more than {pillow.MAX_IMAGE_PIXELS:,} pixels; make it smaller first") from None
+    except (OSError, SyntaxError, ValueError, OverflowError, zlib.error, struct.error) as error:
         raise ImageError(f"{path} is not a picture: {error}") from error
     return picture
 
