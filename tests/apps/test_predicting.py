@@ -95,6 +95,8 @@ def test_rows_are_predicted_in_pieces_which_are_reported_and_change_nothing() ->
         (["yield"], [["1"]], "no other column than yield"),
         (["a", "yield"], [["red", "2"]], "row 2, column a: 'red' is not a number; encode categories"),
         (["a", "yield"], [["inf", "2"]], "a finite number is needed"),
+        (["a", "yield"], [["1_000", "2"]], "row 2, column a: '1_000' is not a number"),
+        (["a", "yield"], [["3", "1e308"]], "row 2, column yield: numbers of at most"),
         (["a", "yield"], [["", "2"]], "no row without missing values"),
         (["a", "yield"], [["1", "2"]], "say where with --at"),
     ],

@@ -176,7 +176,7 @@ def test_few_tasks_are_remarked_on_once_and_enough_are_not(tmp_path: Path) -> No
     ("content", "message"),
     [
         ("x1,y\n0,1\n", "curves.csv has no column task, which names .*; its columns are: x1, y$"),
-        ("task;x1;y\na;0;1\n", "curves.csv has no column task, .*; its columns are: task;x1;y$"),
+        ("task;x1;y\na;0;1\n", "curves.csv has semicolons between its cells, and commas are needed"),
         ("task,y\na,1\n", "curves.csv has no column x1; inputs are named x1 to xD .*: task, y$"),
         ("task,x1,x3,y\na,0,1,2\n", "curves.csv has no column x2; inputs are named x1 to xD"),
         ("task,x1,z\na,0,1\n", r"curves.csv has no column y1; outputs are named y1 to yP \(or y\), .*: task, x1, z$"),

@@ -10,7 +10,16 @@ import pandas as pd
 
 from ndp.core.input_limits import clip_to_support
 from ndp.core.io.files import atomic_write
-from ndp.core.io.tables import TableError, read_table, to_numbers, write_table
+from ndp.core.io.tables import (
+    TableError,
+    check_size,
+    listed,
+    parse_number,
+    read_table,
+    shown,
+    to_numbers,
+    write_table,
+)
 from ndp.core.plotting import (
     BLUE,
     check_ending,
@@ -102,7 +111,7 @@ def predict_in_pieces(regressor: NDPRegressor, x: np.ndarray, report: Callable[[
 def _check_columns(path: Path, cells: pd.DataFrame, *names: str) -> None:
     missing = [name for name in names if name not in cells]
     if missing:
-        raise TableError(f"{path} has no column {missing[0]}; its columns are: {', '.join(cells)}")
+        raise TableError(f"{path} has no column {missing[0]}; its columns are: {listed(cells)}")
 
 
 def _numbers(path: Path, cells: pd.DataFrame, names: list[str]) -> pd.DataFrame:
@@ -115,15 +124,13 @@ def _read_number(cell: str, where: str) -> float:
     if cell.strip().lower() in MISSING:
         return math.nan
     try:
-        value = float(cell)
+        value = parse_number(cell)
     except ValueError:
         raise TableError(
-            f"{where}: {cell.strip()!r} is not a number; encode categories as numbers (one column of 0 and 1 for each "
+            f"{where}: {shown(cell)!r} is not a number; encode categories as numbers (one column of 0 and 1 for each "
             "category), write dates as days or seconds, or leave the column out"
         ) from None
-    if not math.isfinite(value):
-        raise TableError(f"{where}: a finite number is needed, and there is {cell.strip()}")
-    return value
+    return check_size(value, cell, where)
 
 
 def _picture(

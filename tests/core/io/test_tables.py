@@ -1,5 +1,6 @@
 """CSV files in and out: every form that is read, what is told where one is wrong, and nothing half-written."""
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +69,28 @@ def test_inputs_are_read(tmp_path: Path, content: str, x: object) -> None:
     ("content", "message"),
     [
         pytest.param("x1,z\n1,2\n", "points.csv has no column y; its columns are: x1, z$", id="no y"),
-        pytest.param("x;y\n1;2\n", "points.csv has no column y; its columns are: x;y$", id="semicolons"),
+        pytest.param("x;y\n1;2\n", "points.csv has semicolons between its cells, and commas are", id="semicolons"),
+        pytest.param("x\ty\n0,5\t1\n", "points.csv has tabs between its cells, and commas are needed", id="tabs"),
+        pytest.param('x,y\n"0,5",1\n', "row 2, column x: a number is needed, and there is '0,5'$", id="decimal comma"),
+        pytest.param("x,y\n1_000,1\n", "row 2, column x: a number is needed, and there is '1_000'$", id="1_000"),
+        pytest.param("x,y\n\uff11,1\n", "row 2, column x: a number is needed, and there is '\uff11'$", id="wide digit"),
+        pytest.param("x,y\n1e301,1\n", r"row 2, column x: numbers of at most 1e\+300 in size are needed", id="1e301"),
+        pytest.param(
+            "x,y\n" + "z" * 9000 + ",1\n", "row 2, column x: .* there is '" + "z" * 60 + r"\.\.\.'$", id="long cell"
+        ),
+        pytest.param("x,z\n1,2\n".replace("z", '"z\n\x1b[2J"'), r"its columns are: x, z  \[2J$", id="a name in lines"),
+        pytest.param(",".join(f"c{i}" for i in range(50)), r"c18, c19 and 30 more$", id="many columns"),
+        pytest.param(
+            gzip.compress(b"x,y\n1,2\n"), "is not a CSV file: it is compressed by gzip; unpack it first$", id="gz"
+        ),
+        pytest.param(
+            "x,y\n1,2\n".encode("utf-16"), "is not a CSV file: it is text in UTF-16; save it in UTF-8$", id="UTF-16"
+        ),
+        pytest.param(
+            "x,y\n1,2\n".encode("utf-16-le"), "it holds zero bytes, as UTF-16 and binary files do$", id="no BOM"
+        ),
+        pytest.param(b"PK\x03\x04rest", "it is a ZIP archive or an Excel workbook; unpack it", id="xlsx"),
+        pytest.param(b"PAR1rest", "it is a Parquet file; write it as CSV first$", id="parquet"),
         pytest.param("y\n1\n", "has no column x1; inputs are named x1 to xD .* its columns are: y$", id="no x"),
         pytest.param("x1,x3,y\n1,2,3\n", "has no column x2; inputs are named", id="no x2"),
         pytest.param("x0,x1,y\n1,2,3\n", "has no column x2; inputs are named", id="from x0"),
@@ -92,7 +114,7 @@ def test_inputs_are_read(tmp_path: Path, content: str, x: object) -> None:
         ),
         pytest.param("0.5,1\n0.6,2\n", "points.csv has no column y; its columns are: 0.5, 1$", id="no header"),
         pytest.param(b"x,y\n1,2\n# caf\xe9,3\n", "points.csv is not a CSV file: 'utf-8' codec", id="not UTF-8"),
-        pytest.param(b"\x89PNG\r\n\x1a\n\xff", "points.csv is not a CSV file", id="a picture"),
+        pytest.param(b"\x89PNG\r\n\x1a\n\xff", "points.csv is not a CSV file: it is a picture$", id="a picture"),
         pytest.param("x,y\n" + "1" * 200_000 + ",2\n", "points.csv is not a CSV file: field larger", id="huge cell"),
     ],
 )
