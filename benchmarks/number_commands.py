@@ -69,6 +69,22 @@ def timing(
     present(out, run)
 
 
+@app.command()
+def predictions(
+    threads: Threads = 2,
+    quick: Annotated[bool, typer.Option(help="1,000 rows: under a minute.")] = False,
+    out: File = RESULTS / "predictions.json",
+) -> None:
+    """Time 100,000 predictions of ten inputs from 256 observations, and measure their memory (about ten minutes)."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import predictions
+
+        return predictions.reproduce(threads=threads, quick=quick, progress=progress)
+
+    present(out, run)
+
+
 @app.command("bayesopt-speed")
 def bayesopt_speed(
     model: Annotated[str, typer.Option(help="Name or folder of a model of functions of six inputs.")] = "bo-marginal",
