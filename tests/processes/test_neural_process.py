@@ -161,6 +161,35 @@ def test_mistakes_are_told_plainly() -> None:
         small(Kind.GNP).condition(np.zeros((2, 2)), np.zeros(2))
 
 
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (Kind.GNP, {"width": 0}, "width must be at least 1, not 0"),
+        (Kind.GNP, {"width": 20000}, "width must be from 0 to 4,096, not 20000"),
+        (Kind.GNP, {"width": 4096}, "its configuration asks for more weights than there are"),
+        (Kind.ANP, {"num_dec_layers": 4096}, "its configuration asks for more weights than there are"),
+        (Kind.CONVCNP, {"points_per_unit": 1e300}, "points_per_unit must be from 0 to 4,096"),
+        (Kind.CONVCNP, {"margin": 4000.0}, "these settings need a grid of 6.4e[+]04 points; it may have 16,384"),
+        (Kind.CONVCNP, {"unet_strides": 256}, "these settings need a grid of 6.55e[+]04 points"),
+        (Kind.CONVCNP, {"unet_channels": [4096, 4096]}, "its configuration asks for more weights than there are"),
+        (Kind.GNP, {"likelihood": "guess"}, "the neural process gnp does not take these settings: .*guess"),
+        (Kind.GNP, {"breadth": 3}, "the neural process gnp does not take these settings: .*breadth"),
+        (Kind.GNP, {"transform": {"by": 1}}, "transform must be a number, text or a list of them"),
+    ],
+)
+def test_a_configuration_cannot_make_a_network_that_the_weights_do_not_fill(
+    kind: Kind, options: dict[str, Any], message: str
+) -> None:
+    model = small(kind)
+    config = model.config() | {"about": {}}
+    weights = model.network.state_dict()
+    again = NeuralProcess.from_config(config, weights)
+    assert all(torch.equal(ours, weights[name]) for name, ours in again.network.state_dict().items())
+    config["network"] = config["network"] | {"options": model.options | options}
+    with pytest.raises(ValueError, match=message):
+        NeuralProcess.from_config(config, weights)
+
+
 def test_the_global_generator_is_left_alone() -> None:
     before = torch.random.get_rng_state()
     small(Kind.ANP).condition(X, Y).sample(GRID, 2)

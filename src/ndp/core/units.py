@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ndp.core.arrays import Context
+from ndp.core.messages import first_line, short
 
 ROUNDING = 1e-9  # a sum this small against its parts is zero
 LAST_DIGITS = (
@@ -131,10 +132,9 @@ class FixedUnits:
     def from_dict(values: Mapping[str, Any]) -> "FixedUnits":
         """The inverse of `as_dict`, for what a JSON file holds."""
         names = [field.name for field in fields(FixedUnits)]
-        if sorted(values) != sorted(names):
-            raise ValueError(
-                f"fixed units have {', '.join(names)}, and not: {', '.join(map(str, values)) or 'nothing'}"
-            )
+        if not isinstance(values, Mapping) or set(values) != set(names):
+            found = ", ".join(map(str, values)) if isinstance(values, Mapping) else short(values)
+            raise ValueError(f"fixed units have {', '.join(names)}, and not: {first_line(found or 'nothing')}")
         return FixedUnits(**{name: _numbers(name, values[name]) for name in names})
 
 
@@ -295,5 +295,5 @@ def _check_axis(values: Tensor, letter: str, like: Tensor) -> None:
 
 def _numbers(name: str, values: object) -> tuple[float, ...]:
     if not isinstance(values, list | tuple) or not all(type(value) in (int, float) for value in values):
-        raise ValueError(f"{name} must be a list of numbers, not {values!r}")
+        raise ValueError(f"{name} must be a list of numbers, not {short(values)}")
     return tuple(float(value) for value in values)

@@ -7,11 +7,13 @@ all others                    trained weights that come with the package, one fo
 
 from dataclasses import dataclass
 from importlib.resources import files
+from os.path import isdir
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from ndp.core.devices import read_device
-from ndp.core.io.checkpoint import CONFIG, WEIGHTS, read_checkpoint, read_config, write_checkpoint
+from ndp.core.io.checkpoint import CONFIG, WEIGHTS, ModelNotFoundError, read_checkpoint, read_config, write_checkpoint
+from ndp.core.messages import did_you_mean, first_line, short
 from ndp.gp.exact import GP
 from ndp.gp.named import KERNELS, exact_process, regression_gp
 from ndp.gp.oracle import GPOracle
@@ -65,11 +67,15 @@ def models_for(dim: int) -> str:
     return f"{trained}; for any number: {exact}"
 
 
-def load(name: str = "universal") -> GP | NDP | NeuralProcess:
+def load(name: str | Path = "universal") -> GP | NDP | NeuralProcess:
     """A model by its name, from the folder of a run or of saved weights, or from the Hugging Face hub (`owner/name`).
 
-    The default is for any table: functions of one to ten inputs, in any units, with unknown noise.
+    The default is for any table: functions of one to ten inputs, in any units, with unknown noise. A `Path` is a folder.
     """
+    if isinstance(name, Path):
+        return _of_folder(name)
+    if not isinstance(name, str):
+        raise ValueError(f"a model is named by text or by the path of its folder, not by {short(name)}")
     family, _, kernel = name.partition("-")
     if family == "gp" and kernel in KERNELS:
         return regression_gp(kernel)
@@ -78,9 +84,32 @@ def load(name: str = "universal") -> GP | NDP | NeuralProcess:
         return NDP(GPOracle(gp), noise_floor=gp.noise, about={"recipe": {"prior": kernel}})
     if name in {folder.name for folder in _shipped_folders()}:
         return read_model(shipped_folder(name))
-    if Path(name).is_dir() or (name.count("/") == 1 and not name.startswith((".", "/"))):
+    owner, slash, _ = name.partition("/")
+    if name and (isdir(name) or (slash and isdir(owner)) or name.count("/") > 1 or name.startswith((".", "/", "~"))):
+        return _of_folder(Path(name))
+    if slash:
+        return _of_hub(name)
+    raise ValueError(
+        f"there is no model and no folder named {short(name)}; {did_you_mean(name, names())}"
+        f"the models are: {', '.join(names())}"
+    )
+
+
+def _of_folder(folder: Path) -> TrainedModel:
+    if isdir(folder):
+        return read_model(folder)
+    beside = sorted(path.name for path in folder.parent.iterdir() if path.is_dir()) if isdir(folder.parent) else []
+    found = f"; {did_you_mean(folder.name, beside)}{folder.parent} has: {', '.join(beside[:9])}" if beside else ""
+    raise ValueError(f"there is no folder {first_line(folder)}{first_line(found)}")
+
+
+def _of_hub(name: str) -> TrainedModel:
+    try:
         return read_model(name)
-    raise ValueError(f"there is no model and no folder named {name!r}; the models are: {', '.join(names())}")
+    except ModelNotFoundError as error:
+        raise ModelNotFoundError(
+            f"there is no folder {first_line(name)} here, so the hub was asked: {error}"
+        ) from error
 
 
 def read_model(model_id: str | Path) -> TrainedModel:
@@ -88,7 +117,7 @@ def read_model(model_id: str | Path) -> TrainedModel:
     checkpoint = read_checkpoint(model_id)
     if checkpoint.process not in _KINDS:
         raise ValueError(
-            f"{checkpoint.path.parent} holds a {checkpoint.process!r}, which this version of ndp does not know"
+            f"{checkpoint.path.parent} holds a {short(checkpoint.process)}, which this version of ndp does not know"
         )
     return checkpoint.build(_KINDS[checkpoint.process].from_config)
 
@@ -99,7 +128,7 @@ def write_model(model: TrainedModel, folder: Path, *, half: bool = False) -> Non
     write_checkpoint(folder, process, model.config(), model.network, model.about, half=half)
 
 
-def export(name: str, folder: Path, *, half: bool) -> int:
+def export(name: str | Path, folder: Path, *, half: bool) -> int:
     """Write a model of weights to a new folder; returns the bytes that they take."""
     model = load(name)
     if isinstance(model, GP):
@@ -110,7 +139,7 @@ def export(name: str, folder: Path, *, half: bool) -> int:
     return (folder / WEIGHTS).stat().st_size
 
 
-def load_ndp(name: str, device: str = "cpu") -> NDP:
+def load_ndp(name: str | Path, device: str = "cpu") -> NDP:
     """An NDP by its name, on a device."""
     model = load(name)
     if isinstance(model, GP):

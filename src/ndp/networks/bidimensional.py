@@ -28,6 +28,7 @@ from ndp.networks.embedding import (
     without_masked,
 )
 from ndp.networks.experts import ExpertPosterior, ExpertPredictions, Gate
+from ndp.networks.settings import check_settings
 
 INPUT_COUNT_SCALE = 5.0  # so that the code of the number of inputs is learned as fast as the rest
 
@@ -121,14 +122,6 @@ class BiDimensionalAttention(nn.Module):
         level_width: int = 128,
     ) -> None:
         super().__init__()
-        if experts and (num_outputs != 1 or ContextAttention(context) is ContextAttention.FULL):
-            raise ValueError('experts=True needs one output and context="separate": experts predict single values')
-        if ordered_dims and Inputs(inputs) is Inputs.ROTARY:
-            raise ValueError('inputs whose order matters enter absolutely: inputs="raw" or inputs="fourier"')
-        if width % (2 * heads):
-            raise ValueError(
-                f"width must be a multiple of twice the number of heads; {width} is not one of {2 * heads}"
-            )
         self.config = {  # the arguments that make this network again
             "num_outputs": num_outputs,
             "width": width,
@@ -144,6 +137,15 @@ class BiDimensionalAttention(nn.Module):
             "experts": experts,
             "level_width": level_width,
         }
+        check_settings(self.config, switches=("local_density", "separates_noise", "input_count", "experts"))
+        if experts and (num_outputs != 1 or ContextAttention(context) is ContextAttention.FULL):
+            raise ValueError('experts=True needs one output and context="separate": experts predict single values')
+        if ordered_dims and Inputs(inputs) is Inputs.ROTARY:
+            raise ValueError('inputs whose order matters enter absolutely: inputs="raw" or inputs="fourier"')
+        if width % (2 * heads):
+            raise ValueError(
+                f"width must be a multiple of twice the number of heads; {width} is not one of {2 * heads}"
+            )
         self.num_outputs = num_outputs
         self.inputs = Inputs(inputs)
         self.context = ContextAttention(context)

@@ -48,6 +48,8 @@ class LevelEmbedding(nn.Module):
 
     def __init__(self, width: int = 128) -> None:
         super().__init__()
+        if width % 2:
+            raise ValueError(f"level_width must be even, for sines and cosines; {width} is not")
         self.register_buffer("frequencies", log_spaced(width // 2, 1e-4, 1.0), persistent=False)
         self.network = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width), nn.GELU())
 

@@ -21,6 +21,7 @@ from ndp.networks.embedding import (
     without_masked,
 )
 from ndp.networks.linear import Linear
+from ndp.networks.settings import check_settings
 
 ABSOLUTE = 16  # frequencies by which a token knows where it is
 
@@ -48,11 +49,6 @@ class ImageAttention(nn.Module):
         level_width: int = 64,
     ) -> None:
         super().__init__()
-        if width % (2 * heads * dims):
-            raise ValueError(
-                f"width must be a multiple of {2 * heads * dims}: pairs of features of {heads} heads, turned along {dims} "
-                f"input dimensions; {width} is not"
-            )
         self.config = {  # the arguments that make this network again
             "num_outputs": num_outputs,
             "dims": dims,
@@ -62,6 +58,12 @@ class ImageAttention(nn.Module):
             "expansion": expansion,
             "level_width": level_width,
         }
+        check_settings(self.config)
+        if width % (2 * heads * dims):
+            raise ValueError(
+                f"width must be a multiple of {2 * heads * dims}: pairs of features of {heads} heads, turned along {dims} "
+                f"input dimensions; {width} is not"
+            )
         self.num_outputs = num_outputs
         self.dims = dims
         # Along every dimension each head spans the whole range of frequencies, and no two heads hold the same.

@@ -27,6 +27,7 @@ from ndp.networks.embedding import (
     local_density,
     without_masked,
 )
+from ndp.networks.settings import check_settings
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,6 @@ class JointAttention(nn.Module):
         level_width: int = 128,
     ) -> None:
         super().__init__()
-        if width % (2 * heads):
-            raise ValueError(
-                f"width must be a multiple of twice the number of heads; {width} is not one of {2 * heads}"
-            )
-        if anchor_points < 0:
-            raise ValueError(f"anchor_points is a number of points, or 0, not {anchor_points}")
         self.config = {  # the arguments that make this network again
             "num_outputs": num_outputs,
             "width": width,
@@ -98,6 +93,11 @@ class JointAttention(nn.Module):
             "anchor_points": anchor_points,
             "level_width": level_width,
         }
+        check_settings(self.config, switches=("rotary", "local_density"))
+        if width % (2 * heads):
+            raise ValueError(
+                f"width must be a multiple of twice the number of heads; {width} is not one of {2 * heads}"
+            )
         self.num_outputs, self.rotary = num_outputs, rotary
         self.local_density, self.anchor_points = local_density, anchor_points
         self.register_buffer("frequencies", frequencies_of_heads(width, heads), persistent=False)

@@ -6,6 +6,8 @@ from enum import StrEnum
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ndp.core.messages import first_line, short
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -67,12 +69,21 @@ _RENAMED_WEIGHTS = (
 
 def make_network(*, kind: str = BIDIMENSIONAL, **options: Any) -> Any:
     """A network with new weights. The options are those of its class."""
-    if kind not in _NETWORKS:
-        raise ValueError(f"there is no network named {kind!r}; there are: {', '.join(_NETWORKS)}")
+    network = _class_of(kind)
     try:
-        return _class_of(kind)(**current_settings(options))
+        return network(**current_settings(options))
     except TypeError as error:
-        raise ValueError(f"the network {kind!r} does not take these settings: {error}") from None
+        raise ValueError(f"the network {kind!r} does not take these settings: {first_line(error)}") from None
+
+
+def make_network_of_shapes(settings: Mapping[str, Any]) -> Any:
+    """The network of these settings; the weights of its layers are shapes on torch's device `meta`, and take no memory."""
+    from ndp.networks.shapes import ShapesOnly
+
+    if not isinstance(settings, Mapping):
+        raise ValueError(f"network must be a table of settings, not {short(settings)}")
+    with ShapesOnly():
+        return make_network(**settings)
 
 
 def describe_network(network: object) -> dict[str, Any]:
@@ -101,5 +112,7 @@ def current_weight_name(name: str) -> str:
 
 
 def _class_of(kind: str) -> Any:
+    if not isinstance(kind, str) or kind not in _NETWORKS:
+        raise ValueError(f"there is no network named {short(kind)}; there are: {', '.join(_NETWORKS)}")
     module, _, name = _NETWORKS[kind].partition(":")
     return getattr(import_module(module), name)

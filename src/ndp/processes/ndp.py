@@ -12,16 +12,24 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ndp.core.arrays import Context, Form, empty_context, form_of_inputs, read_context, read_inputs
-from ndp.core.io.checkpoint import read_checkpoint, write_checkpoint
+from ndp.core.io.checkpoint import load_weights, read_checkpoint, write_checkpoint
 from ndp.core.typing import Array, JointNetwork, Network
 from ndp.core.units import ModelUnits, Units, identity_units, read_units
 from ndp.diffusion.objective import Objective, StepInputs, TrainingSupport, denoising_loss
 from ndp.diffusion.prediction import Prediction
 from ndp.diffusion.solvers import Solver, dpm_solver
 from ndp.gp.exact import GP
-from ndp.networks.registry import JOINT, current_weights, describe_network, make_network
+from ndp.networks.registry import JOINT, current_weights, describe_network, make_network_of_shapes
 from ndp.priors.tasks import Source
 from ndp.processes.conditioning import Diffusion, EncodedContext
+from ndp.processes.description import (
+    check_units,
+    read_about,
+    read_input_dims,
+    read_noise_floor,
+    read_num_outputs,
+    read_trained_ratios,
+)
 from ndp.processes.posterior import DENSITY_STEPS, STEPS, NDPPosterior
 from ndp.processes.repaint import RePaintPosterior
 from ndp.processes.validation import Validation
@@ -65,18 +73,19 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
         noise_floor: float = 0.0,
         num_outputs: int = 1,
         input_dims: Sequence[int] | None = None,
-        trained_ratios: tuple[float, float] = (0.004, 80.0),
+        trained_ratios: Sequence[float] = (0.004, 80.0),
         units: ModelUnits | None = None,
         about: dict[str, Any] | None = None,
     ) -> None:
         self.network = network
         self.prediction = Prediction(prediction)
-        self.noise_floor = noise_floor
-        self.num_outputs = num_outputs
-        self.input_dims = None if input_dims is None else tuple(input_dims)
-        self.trained_ratios = trained_ratios
+        self.noise_floor = read_noise_floor(noise_floor)
+        self.num_outputs = read_num_outputs(num_outputs, network)
+        self.input_dims = read_input_dims(input_dims)
+        self.trained_ratios = read_trained_ratios(trained_ratios)
+        check_units(units, self.num_outputs, self.input_dims)
         self.units = units
-        self.about = about or {}
+        self.about = read_about(about)
 
     @property
     def device(self) -> torch.device:
@@ -223,15 +232,17 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
     @classmethod
     def from_config(cls, config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> "NDP":
         """The model of a description and its weights."""
-        network = make_network(**config["network"])
-        network.load_state_dict(current_weights(weights))
+        if config.get("process") == "joint" and config["network"].get("kind") != JOINT:
+            raise ValueError("a model of inputs and values needs a joint network")
+        network = make_network_of_shapes(config["network"])
+        load_weights(network, current_weights(weights))
         return cls(
             network.requires_grad_(False).eval(),
             prediction=Prediction(config["prediction"]),
             noise_floor=config["noise_floor"],
             num_outputs=config["num_outputs"],
             input_dims=config["input_dims"],
-            trained_ratios=tuple(config["trained_ratios"]),
+            trained_ratios=config["trained_ratios"],
             units=read_units(config.get("units")),
             about=config["about"],
         )

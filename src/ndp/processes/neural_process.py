@@ -21,13 +21,16 @@ from ndp.core.arrays import (
     read_probabilities,
     read_target_values,
 )
+from ndp.core.io.checkpoint import load_weights
 from ndp.core.randomness import read_generator, seed_from
 from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
 from ndp.diffusion.objective import Objective, StepInputs, TrainingSupport
 from ndp.gp.exact import GP
+from ndp.networks.shapes import NoMoreThan
 from ndp.priors.tasks import Batch, Source
 from ndp.processes.architectures import Kind, WithoutWaiting, construct, decisions, on_device, package
+from ndp.processes.description import read_about
 
 LATENT_DRAWS = 512  # latent variables that a likelihood or a moment is averaged over
 ELBO_DRAWS = 5
@@ -53,9 +56,9 @@ class NeuralProcess:
     ) -> None:
         self.kind = Kind(kind)
         self.dim = dim
-        self.options = options or {}
+        self.options = {} if options is None else options
         self.network: nn.Module = construct(self.kind, dim, self.options)
-        self.about = about or {}
+        self.about = read_about(about)
         self._decisions = decisions()
 
     def config(self) -> dict[str, Any]:
@@ -66,8 +69,9 @@ class NeuralProcess:
     @staticmethod
     def from_config(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> "NeuralProcess":
         """The model of a description and its weights."""
-        process = NeuralProcess(**config["network"], about=config["about"])
-        process.network.load_state_dict(weights)
+        with NoMoreThan(weights):
+            process = NeuralProcess(**config["network"], about=config["about"])
+        load_weights(process.network, weights)
         process.network.requires_grad_(False)
         return process
 

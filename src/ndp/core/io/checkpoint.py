@@ -6,8 +6,10 @@ means is the model's business (`NDP.from_config`, `NeuralProcess.from_config`).
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from os.path import isdir
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,12 +21,20 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from ndp.core.io.files import atomic_write
+from ndp.core.messages import first_line, short
 from ndp.core.version import __version__
 
 SCHEMA = 1
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
+LARGEST_CONFIG = 2**20  # bytes
+# A folder may be rewritten while it is read. Its two files are then read again, so many times and after so many seconds.
+TRIES, PAUSE = 20, 0.05
 
 Model = TypeVar("Model")
+
+
+class ModelNotFoundError(ValueError):
+    """A model that is neither in a folder nor on the hub."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +55,40 @@ class Checkpoint:
         try:
             with torch.random.fork_rng(devices=[]):  # new networks draw random weights, which the checkpoint replaces
                 return from_config(self.config, safetensors.torch.load(self.weights))
-        except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise ValueError(f"the model of {self.path} does not fit its configuration: {error}") from error
+        except KeyError as error:
+            raise ValueError(f"the configuration of {self.path} lacks {first_line(error)}") from error
+        except (SafetensorError, TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(f"the model of {self.path} does not fit its configuration: {first_line(error)}") from error
+
+
+def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Give a network the weights of a file. They need its names and shapes, and are finite numbers.
+
+    The network may be on torch's device `meta`, where nothing was made for these weights to replace.
+    """
+    wanted = network.state_dict()
+    for name in (*wanted, *weights):
+        if name not in weights or name not in wanted:
+            raise ValueError(f"the weights {'lack' if name in wanted else 'hold an unknown'} {short(name)}")
+    loaded = {}
+    for name, like in wanted.items():
+        weight = weights[name]
+        if weight.shape != like.shape:
+            raise ValueError(f"{name} has shape {short(list(weight.shape))}, and not {short(list(like.shape))}")
+        if weight.is_floating_point() != like.is_floating_point() or weight.is_complex():
+            raise ValueError(f"{name} holds numbers of type {weight.dtype}, and not {like.dtype}")
+        loaded[name] = weight.to(like.dtype, copy=True)
+    check_finite(loaded)
+    network.load_state_dict(loaded, assign=True)
+
+
+def check_finite(weights: Mapping[str, Tensor]) -> None:
+    """Raise a ValueError that names the first weight with NaN or infinity."""
+    if bool(torch.stack([weight.sum() for weight in weights.values()]).isfinite().all()):
+        return  # a finite sum has finite parts, and is quicker than they are
+    for name, weight in weights.items():
+        if not bool(weight.isfinite().all()):
+            raise ValueError(f"{name} holds NaN or infinity; train the model again, or load a good copy of its folder")
 
 
 def write_checkpoint(
@@ -65,6 +107,7 @@ def write_checkpoint(
     if not isinstance(network, nn.Module):
         raise ValueError(f"a model made of a {type(network).__name__} has no weights to save")
     tensors = {name: tensor.detach().contiguous().cpu() for name, tensor in network.state_dict().items()}
+    check_finite(tensors)
     if half:
         tensors = {name: _halved(name, tensor) for name, tensor in tensors.items()}
     weights = safetensors.torch.save(tensors)
@@ -83,20 +126,28 @@ def write_checkpoint(
 
 
 def read_checkpoint(model_id: str | Path, **options: Any) -> Checkpoint:
-    """The checkpoint of a folder or of a repository on the hub; `options` are the hub's."""
-    if Path(model_id).is_dir():
+    """The checkpoint of a folder or of a repository on the hub; `options` are the hub's.
+
+    The weights that are hashed are those that are loaded, so a folder that is rewritten meanwhile gives one model or the other.
+    """
+    if isdir(model_id):
         config_path, weights_path = Path(model_id) / CONFIG, Path(model_id) / WEIGHTS
     else:
         config_path, weights_path = _download(str(model_id), options)
-    config = _parse_config(config_path)
-    if not weights_path.exists():
-        raise ValueError(f"there is no {weights_path}")
-    weights = weights_path.read_bytes()
-    if hashlib.sha256(weights).hexdigest() != config.get("weights_sha256"):
-        raise ValueError(
-            f"{weights_path} is damaged or was changed: it is not the file that its configuration was written for"
-        )
-    return Checkpoint(config, weights, weights_path)
+    for _ in range(TRIES):
+        before = _version(config_path), _version(weights_path)
+        config = _parse_config(config_path)
+        if not weights_path.is_file():
+            raise ValueError(f"there is no {weights_path}")
+        weights = weights_path.read_bytes()
+        if hashlib.sha256(weights).hexdigest() == config.get("weights_sha256"):
+            return Checkpoint(config, weights, weights_path)
+        time.sleep(PAUSE)
+        if before == (_version(config_path), _version(weights_path)):
+            break
+    raise ValueError(
+        f"{weights_path} is damaged or was changed: it is not the file that its configuration was written for"
+    )
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -138,28 +189,42 @@ def _download(model_id: str, options: Mapping[str, Any]) -> tuple[Path, Path]:
         config = Path(hf_hub_download(model_id, CONFIG, **wanted))
         return config, Path(hf_hub_download(model_id, WEIGHTS, **wanted))
     except LocalEntryNotFoundError as error:
-        raise ValueError(
-            f"{model_id} is not on this machine and the hub cannot be reached; check the connection, or download the "
-            "folder elsewhere and load it by its path"
+        raise ModelNotFoundError(
+            f"{first_line(model_id)} is not on this machine and the hub cannot be reached; check the connection, or download "
+            "the folder elsewhere and load it by its path"
         ) from error
     except HFValidationError as error:
-        raise ValueError(f"{model_id!r} is neither a model's name, nor a folder, nor a hub id: {error}") from error
+        raise ModelNotFoundError(f"{short(model_id)} is no name of a repository: {first_line(error)}") from error
     except HfHubHTTPError as error:
-        raise ValueError(f"the hub has no model {model_id}, or does not show it to you: {error}") from error
+        raise ModelNotFoundError(
+            f"the hub has no model {first_line(model_id)}, or does not show it to you: {first_line(error)}"
+        ) from error
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """Which file this is: another one has its place after a rewrite."""
+    if not path.exists():
+        return None
+    about = path.stat()
+    return about.st_ino, about.st_mtime_ns
 
 
 def _parse_config(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise ValueError(f"{path.parent} holds no model: there is no {path.name}")
+    with path.open("rb") as file:
+        text = file.read(LARGEST_CONFIG + 1)
+    if len(text) > LARGEST_CONFIG:
+        raise ValueError(f"{path} is no configuration of a model: it has more than {LARGEST_CONFIG:,} bytes")
     try:
-        config = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise ValueError(f"{path.parent} holds no model: there is no {path.name}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
+        config = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON: {first_line(error)}") from error
     schema = config.get("schema") if isinstance(config, dict) else None
-    if not isinstance(schema, int):
+    if type(schema) is not int or not isinstance(config.get("process", "ndp"), str):
         raise ValueError(f"{path} is not the configuration of a model of this library")
     if schema > SCHEMA:
         raise ValueError(
-            f"{path} was written by a newer version of ndp (schema {schema}, this one reads {SCHEMA}); update ndp"
+            f"{path} was written by a newer version of ndp (schema {short(schema)}, this one reads {SCHEMA}); update ndp"
         )
     return config
