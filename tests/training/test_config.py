@@ -1,6 +1,10 @@
 """Recipes: plain values, checked, and the same again after a trip through JSON."""
 
 import json
+import subprocess
+import sys
+from dataclasses import Field, fields
+from typing import get_type_hints
 
 import pytest
 import torch
@@ -12,7 +16,7 @@ from ndp.priors.registry import PRIORS, make_prior
 from ndp.processes.ndp import NDP
 from ndp.training import weights
 from ndp.training.build import begin_with, make_model, make_sources
-from ndp.training.config import CHOICES, Recipe
+from ndp.training.config import _WORDS, CHOICES, Recipe
 
 
 @pytest.mark.parametrize("prior", list(PRIORS))
@@ -40,9 +44,19 @@ def test_a_recipe_survives_json() -> None:
         ({}, "either a prior or a table"),
         ({"prior": "se", "data": "x.csv"}, "either a prior or a table"),
         ({"prior": "sea"}, "no prior named 'sea'; there are: se, matern52"),
-        ({"prior": "se", "stepz": 3}, "no setting 'stepz'"),
+        ({"prior": "se", "stepz": 3}, "no setting 'stepz'; did you mean steps[?] it has: batch"),
         ({"prior": "se", "optimiser": "adam"}, "optimiser is one of muon, adamw, not 'adam'"),
-        ({"prior": "se", "steps": 0}, "steps must be at least 1"),
+        ({"prior": "se", "steps": 0}, "steps must be from 1 to 1,000,000,000, not 0"),
+        ({"prior": "se", "batch": 10**12}, "batch must be from 1 to 1,048,576, not 1000000000000"),
+        ({"prior": "se", "seed": -1}, "seed must be from 0"),
+        ({"prior": "se", "ema": 1.5}, "ema must be from 0 to 1, not 1.5"),
+        ({"prior": "se", "noisy_share": float("nan")}, "noisy_share must be from 0 to 1, not nan"),
+        ({"prior": "se", "learning_rate": float("inf")}, "learning_rate must be positive and finite, not inf"),
+        ({"prior": "se", "learning_rate": 10**400}, "learning_rate must be a number that a computer can hold"),
+        ({"prior": "se", "weight_decay": -1.0}, "weight_decay must be finite and not negative"),
+        ({"prior": "se", "clip": 0.0}, "clip must be positive"),
+        ({"prior": "se", "level_law": [float("nan"), 1.0]}, "level_law is the mean and the standard deviation"),
+        ({"prior": "se", "dims": [10**9]}, "dims must be whole numbers from 1 to 1,000"),
         ({"prior": "se", "steps": "many"}, "steps must be a whole number, not 'many'"),
         ({"prior": "se", "steps": True}, "steps must be a whole number, not True"),
         ({"prior": "se", "learning_rate": "fast"}, "learning_rate must be a number, not 'fast'"),
@@ -64,6 +78,47 @@ def test_a_recipe_survives_json() -> None:
 def test_what_is_wrong_with_a_recipe_is_named(settings: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Recipe.from_dict(settings)
+
+
+WRONG: dict[str, tuple[object, ...]] = {
+    "text": (3, ["se"], {"se": 1}, True, None),
+    "true or false": (1, "yes", [True], None),
+    "a whole number": ("1", 1.0, True, [1], None),
+    "a number": ("0.1", True, [0.1], {}, None),
+    "a list of whole numbers": (1, "1", [1.0], ["1"], [True], None),
+    "a list of two numbers": (1.0, "wide", {"mean": 1}, None),
+    "a table of settings": (1, "width", [["width", 1]], None),
+}
+
+
+@pytest.mark.parametrize("setting", fields(Recipe), ids=lambda setting: setting.name)
+def test_a_value_of_the_wrong_type_is_refused(setting: Field) -> None:
+    words = _WORDS[get_type_hints(Recipe)[setting.name]]
+    for value in WRONG[words]:
+        with pytest.raises(ValueError, match=f"{setting.name} must be {words}, not"):
+            Recipe.from_dict({"prior": "se"} | {setting.name: value})
+
+
+def test_a_value_of_the_wrong_type_is_refused_by_the_constructor() -> None:
+    """In a process of its own, for here the types of all calls are checked."""
+    code = f"""
+from dataclasses import fields
+from typing import get_type_hints
+from ndp.training.config import _WORDS, Recipe
+wrong, hints = {WRONG!r}, get_type_hints(Recipe)
+tried = 0
+for setting in fields(Recipe):
+    for value in wrong[_WORDS[hints[setting.name]]]:
+        try:
+            Recipe(**({{"prior": "se"}} | {{setting.name: value}}))
+        except ValueError as error:
+            assert f"{{setting.name}} must be" in str(error), error
+            tried += 1
+print(tried)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert found.stderr == ""
+    assert int(found.stdout) == sum(len(WRONG[_WORDS[kind]]) for kind in get_type_hints(Recipe).values())
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,7 @@ def test_without_context_all_points_share_the_level_as_in_the_paper() -> None:
 
 
 def diverging(**changes: object) -> Recipe:
-    return recipe(learning_rate=math.inf, warmup=0, clip=math.inf, **changes)
+    return recipe(learning_rate=1e30, warmup=0, clip=math.inf, **changes)
 
 
 def test_a_run_that_diverges_stops_and_says_what_to_do() -> None:
@@ -291,23 +291,85 @@ def test_a_changed_state_is_refused(damage: str, tmp_path: Path) -> None:
         folder.load_state(CPU)
 
 
-def test_a_state_of_another_network_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"network": SMALL | {"width": 32}}, r"weight/embed.weight is torch.float32 of shape \[16, 1\], and not"),
+        ({"network": SMALL | {"blocks": 2}}, "it lacks 'weight/blocks.1"),
+        ({"network": SMALL | {"local_density": False}}, "it has an unknown '.*/blocks.0.density.weight'"),
+        ({"optimiser": "adamw"}, "it lacks 'second/"),
+    ],
+)
+def test_a_state_of_another_recipe_is_refused(changes: dict[str, object], message: str, tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "run", recipe(steps=3))
     weights_after(recipe(steps=3), folder)
-    with pytest.raises(ValueError, match=r"the state is of another network: weight/.* has shape"):
-        weights_after(recipe(steps=6, network=SMALL | {"width": 32}), folder)
-    with pytest.raises(ValueError, match="the state is of another network: it has no"):
-        weights_after(recipe(steps=6, network=SMALL | {"blocks": 2}), folder)
+    before = (folder.path / "state.safetensors").read_bytes()
+    with pytest.raises(ValueError, match=f"the state is of another network or optimiser: {message}"):
+        weights_after(recipe(steps=6, **changes), folder)
+    assert (folder.path / "state.safetensors").read_bytes() == before
 
 
-def test_a_log_that_was_edited_does_not_stop_a_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "rows",
+    ["\n\nnot a step,1\n999,1,1,1,\n", "9" * 5000 + ",1,1,1,\n", '"' + "x" * 200_000, "\0\0\n", "2,1\n", "²,1,1,1,\n"],
+)
+def test_a_damaged_log_does_not_stop_a_run(rows: str, tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "run", recipe(steps=8))
-    weights_after(recipe(steps=4), folder)
+
+    def report(progress: Progress) -> None:
+        folder.log(progress.step, progress.loss, progress.learning_rate, progress.seconds)
+
+    weights_after(recipe(steps=4), folder, report=report, report_every=1)
     with (folder.path / "log.csv").open("a") as file:
-        file.write("\n\nnot a step,1\n999,1,1,1,\n")
-    weights_after(recipe(steps=8), folder)
-    rows = (folder.path / "log.csv").read_text().splitlines() if (folder.path / "log.csv").exists() else []
-    assert all("not a step" not in row and not row.startswith("999") for row in rows)
+        file.write(rows)
+    weights_after(recipe(steps=8), folder, report=report, report_every=1)
+    with (folder.path / "log.csv").open() as file:
+        assert [row["step"] for row in csv.DictReader(file)] == [str(step) for step in range(1, 9)]
+
+
+def test_a_run_that_was_killed_before_its_first_state_starts_its_log_anew(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", recipe(steps=2))
+    folder.log(1, 0.5, 0.1, 1.0)
+    weights_after(recipe(steps=2), folder)
+    assert (folder.path / "log.csv").read_text().split() == ["step,loss,learning_rate,seconds,validation"]
+
+
+def test_files_that_a_killed_run_did_not_finish_are_removed(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", recipe(steps=2))
+    for name in (".state-abc.safetensors", ".log-abc.csv", ".model-x.safetensors"):
+        (folder.path / name).write_text("unfinished")
+    (folder.path / ".notes-of-mine.csv").write_text("precious")
+    weights_after(recipe(steps=2), folder)
+    assert sorted(path.name for path in folder.path.glob(".*")) == [".notes-of-mine.csv"]
+
+
+def test_weights_that_diverge_in_the_last_step_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss of a step is that of the weights before it, so no loss shows what the last step did."""
+    plain = torch.optim.AdamW.step
+
+    def step(self: torch.optim.AdamW, *arguments: object) -> object:
+        result = plain(self, *arguments)
+        self.param_groups[0]["params"][0].data.fill_(math.nan)
+        return result
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", step)
+    for folder in (None, RunFolder.create(tmp_path / "run", recipe(steps=1))):
+        with pytest.raises(
+            FloatingPointError, match=r"holds NaN or infinity at step 1.* Nothing was saved; start again"
+        ):
+            weights_after(recipe(steps=1, warmup=0), folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("[" * 10**5, "is not JSON"), ("9" * 5000, "is not JSON"), ("[]", "no settings")]
+)
+def test_a_damaged_recipe_is_told(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "recipe.json").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        RunFolder(tmp_path).recipe()
+    (tmp_path / "recipe.json").write_text('{"prior": "se", "steps": "many"}')
+    with pytest.raises(ValueError, match=r"recipe\.json: steps must be a whole number, not 'many'"):
+        RunFolder(tmp_path).recipe()
 
 
 def test_a_failed_start_leaves_no_folder(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 LONGEST = 200  # characters of another package's error
+_WRITTEN = reprlib.Repr()
+_WRITTEN.maxstring = _WRITTEN.maxother = 80
 
 
 def first_line(message: object) -> str:
@@ -15,7 +17,7 @@ def first_line(message: object) -> str:
 
 def short(value: object) -> str:
     """A value as Python writes it, cut where it is long."""
-    return reprlib.repr(value)
+    return _WRITTEN.repr(value)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -1,15 +1,31 @@
 """A recipe: everything that a trained model depends on, as plain values. A run folder stores it and resumes from it."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, get_type_hints
 
+from ndp.core.messages import did_you_mean, short
 from ndp.diffusion.defaults import LEVEL_LAW
 from ndp.networks.registry import Kind, current_settings
 from ndp.priors.registry import IMAGE_SETS, PRIORS, UNIVERSAL
 from ndp.training.presets import JOINT_MODEL, JOINT_PAPER_MODEL, MODELS, NDP_MODEL, PAPER_MODEL, with_presets
 
 CHOICES = {"prediction": ("eps", "v", "y0"), "error": ("l1", "l2"), "optimiser": ("muon", "adamw")}
+# The least and the most of a number.
+_RANGES: dict[str, tuple[float, float]] = {
+    "steps": (1, 10**9),
+    "batch": (1, 2**20),
+    "schedule": (0, 10**6),
+    "warmup": (0, 10**9),
+    "seed": (0, 2**32 - 1),
+    "noisy_share": (0, 1),
+    "joint_share": (0, 1),
+    "ema": (0, 1),
+    "most_context": (0, 10**5),
+    "targets": (0, 10**5),
+}
+MOST_INPUTS = 1000
 # Names of settings in the first release.
 _RENAMED = {"expected": "posterior_mean", "trust_only": "gate_only", "together": "joint_share"}
 
@@ -81,6 +97,8 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        for setting in fields(self):
+            object.__setattr__(self, setting.name, _typed(setting.name, getattr(self, setting.name)))
         _check(self)
 
     @property
@@ -99,10 +117,11 @@ class Recipe:
     def from_dict(values: Mapping[str, Any]) -> "Recipe":
         """The recipe with these settings, with the presets of its prior and model. Names of the first release are read too."""
         settings = {_RENAMED.get(name, name): value for name, value in values.items()}
-        known = {f.name for f in fields(Recipe)}
-        unknown = sorted(set(settings) - known)
+        known = sorted(f.name for f in fields(Recipe))
+        unknown = sorted(set(settings) - set(known))
         if unknown:
-            raise ValueError(f"a recipe has no setting {unknown[0]!r}; it has: {', '.join(sorted(known))}")
+            close = did_you_mean(unknown[0], known)
+            raise ValueError(f"a recipe has no setting {short(unknown[0])}; {close}it has: {', '.join(known)}")
         settings = {name: _typed(name, value) for name, value in settings.items()}
         if "network" in settings:
             settings["network"] = current_settings(settings["network"])
@@ -129,12 +148,19 @@ def _typed(name: str, value: Any) -> Any:
     if kind == tuple[int, ...] and isinstance(value, list | tuple) and all(type(one) is int for one in value):
         return tuple(value)
     if kind is float and number:
-        return float(value)
+        return _as_float(name, value)
     if (kind in (str, bool, int) and type(value) is kind) or (kind == dict[str, Any] and isinstance(value, dict)):
         return value
     if kind is str and isinstance(value, str):  # such as a StrEnum
         return str(value)
-    raise ValueError(f"{name} must be {_WORDS[kind]}, not {value!r}")
+    raise ValueError(f"{name} must be {_WORDS[kind]}, not {short(value)}")
+
+
+def _as_float(name: str, value: int | float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be a number that a computer can hold, not {short(value)}") from None
 
 
 def _check(recipe: Recipe) -> None:
@@ -147,44 +173,52 @@ def _data(recipe: Recipe) -> None:
     if bool(recipe.prior) == bool(recipe.data):
         raise ValueError("a recipe needs either a prior or a table of functions (data), not both and not neither")
     if recipe.prior and recipe.prior not in (*PRIORS, *IMAGE_SETS):
-        raise ValueError(f"there is no prior named {recipe.prior!r}; there are: {', '.join((*PRIORS, *IMAGE_SETS))}")
+        raise ValueError(
+            f"there is no prior named {short(recipe.prior)}; there are: {', '.join((*PRIORS, *IMAGE_SETS))}"
+        )
     if recipe.data_dir and not recipe.of_images:
         raise ValueError(f"a folder of pictures (data_dir) goes with the priors {', '.join(IMAGE_SETS)}")
 
 
 def _numbers(recipe: Recipe) -> None:
-    for name in ("steps", "batch"):
-        if getattr(recipe, name) < 1:
-            raise ValueError(f"{name} must be at least 1, not {getattr(recipe, name)}")
-    for name in ("most_context", "targets"):
+    for name, (least, most) in _RANGES.items():
         number = getattr(recipe, name)
-        if number < 0 or (number and (recipe.data or recipe.of_images)):
+        if not least <= number <= most:
+            raise ValueError(f"{name} must be from {least} to {most:,}, not {short(number)}")
+    for name in ("most_context", "targets"):
+        if getattr(recipe, name) and (recipe.data or recipe.of_images):
             raise ValueError(
                 f"{name} is a number of points of a prior's tasks, or 0 for its own; not for a table or images"
             )
-    if not recipe.dims or min(recipe.dims) < 1:
-        raise ValueError(f"dims must be whole numbers of at least 1, not {recipe.dims}")
-    _level_law(recipe.level_law)
+    if not recipe.dims or not all(1 <= dim <= MOST_INPUTS for dim in recipe.dims):
+        raise ValueError(f"dims must be whole numbers from 1 to {MOST_INPUTS:,}, not {short(recipe.dims)}")
+    if not 0 < recipe.learning_rate < math.inf:
+        raise ValueError(f"learning_rate must be positive and finite, not {recipe.learning_rate}")
+    if not 0 <= recipe.weight_decay < math.inf:
+        raise ValueError(f"weight_decay must be finite and not negative, not {recipe.weight_decay}")
+    if not recipe.clip > 0:
+        raise ValueError(f"clip must be positive (inf: gradients are not clipped), not {recipe.clip}")
 
 
 def _level_law(numbers: Sequence[Any]) -> tuple[float, float]:
-    if len(numbers) != 2 or not all(type(one) in (int, float) for one in numbers) or not numbers[1] > 0:
+    law = [_as_float("level_law", one) for one in numbers if type(one) in (int, float)]
+    if len(law) != 2 or len(numbers) != 2 or not all(map(math.isfinite, law)) or not law[1] > 0:
         raise ValueError(
-            f"level_law is the mean and the standard deviation (above 0) of log(sigma / alpha), not {list(numbers)}"
+            f"level_law is the mean and the standard deviation (above 0) of log(sigma / alpha), not {short(list(numbers))}"
         )
-    return float(numbers[0]), float(numbers[1])
+    return law[0], law[1]
 
 
 def _choices(recipe: Recipe) -> None:
     for name, choices in CHOICES.items():
         if getattr(recipe, name) not in choices:
-            raise ValueError(f"{name} is one of {', '.join(choices)}, not {getattr(recipe, name)!r}")
+            raise ValueError(f"{name} is one of {', '.join(choices)}, not {short(getattr(recipe, name))}")
 
 
 def _model(recipe: Recipe) -> None:
     if recipe.model not in MODELS:
         known = ", ".join((PAPER_MODEL, JOINT_PAPER_MODEL, *MODELS))
-        raise ValueError(f"there is no model named {recipe.model!r}; there are: {known}")
+        raise ValueError(f"there is no model named {short(recipe.model)}; there are: {known}")
     if recipe.prior == UNIVERSAL and (recipe.model != NDP_MODEL or not recipe.use_context):
         raise ValueError("the universal prior is for an NDP that sees a context")
     if recipe.model in list(Kind) and (recipe.data or len(recipe.dims) != 1 or recipe.of_images):
@@ -201,8 +235,6 @@ def _joint(recipe: Recipe) -> None:
         raise ValueError(
             f"a joint model is for functions on [-1, 1]; {recipe.prior} is not one of them: {', '.join(fitting)}"
         )
-    if not 0 <= recipe.joint_share <= 1:
-        raise ValueError(f"joint_share is a share, from 0 to 1, not {recipe.joint_share}")
 
 
 def _posterior_mean(recipe: Recipe) -> None:

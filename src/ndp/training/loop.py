@@ -84,6 +84,8 @@ def fit(
     weights = Weights.of(model.network, recipe, fabric.device, on_graph=on_graph)
     state = None if folder is None else folder.load_state(fabric.device)
     step = start = 0 if state is None else weights.restore(state)
+    if folder is not None and fabric.is_global_zero:
+        folder.forget_after(start)
     loss = _loss(model, weights, recipe, fabric, shapes=len(sources) if on_graph else 0)
     update = Update(
         loss,
@@ -96,39 +98,43 @@ def fit(
         through_half=half is not None,
     )
     draw = TrainingInputs(sources, recipe, fabric.device, fabric.global_rank)
-    clock = _Clock(recipe.steps, time_limit, 0.0 if folder is None else folder.seconds())
+    clock = _Clock(recipe.steps, time_limit, 0.0 if state is None else state.seconds)
     losses: list[Tensor] = []
     whole, diverged = True, False  # whether no step is under way, and whether the loss is no number
 
     def save() -> None:
-        if folder is not None and fabric.is_global_zero:
-            folder.save_state(weights.state(step, clock.seconds))
+        state = weights.state(step, clock.seconds)
+        if folder is None:
+            state.check_finite()
+        elif fabric.is_global_zero:
+            folder.save_state(state)
 
-    try:
-        with _interrupts_between_steps() as interrupted, half(fabric.device) if half else nullcontext():
-            for inputs in draw.after(start):
-                if clock.is_over(step):
-                    break
-                learning_rate = schedule(recipe, step, clock.share(step))
-                whole = False
-                losses.append(update(inputs, learning_rate, step).clone())
-                step += 1
-                whole = True
-                last = step == recipe.steps
-                score = weights.score(validate) if validate and (step % validate_every == 0 or last) else None
-                if step % report_every == 0 or last or score is not None:
-                    mean = _mean_loss(losses, step, through_half=half is not None)
-                    report(Progress(step, mean, learning_rate, clock.seconds, score))
-                if step % save_every == 0:
-                    save()
-                if interrupted():
-                    raise KeyboardInterrupt
-    except FloatingPointError as error:
-        diverged = True
-        raise FloatingPointError(f"{error}. {_advice(folder, recipe)}") from error
-    finally:
-        if step > start and whole and not diverged:
-            save()
+    with _advice_where_it_diverges(folder, recipe):
+        try:
+            with _interrupts_between_steps() as interrupted, half(fabric.device) if half else nullcontext():
+                for inputs in draw.after(start):
+                    if clock.is_over(step):
+                        break
+                    learning_rate = schedule(recipe, step, clock.share(step))
+                    whole = False
+                    losses.append(update(inputs, learning_rate, step).clone())
+                    step += 1
+                    whole = True
+                    last = step == recipe.steps
+                    score = weights.score(validate) if validate and (step % validate_every == 0 or last) else None
+                    if step % report_every == 0 or last or score is not None:
+                        mean = _mean_loss(losses, step, through_half=half is not None)
+                        report(Progress(step, mean, learning_rate, clock.seconds, score))
+                    if step % save_every == 0:
+                        save()
+                    if interrupted():
+                        raise KeyboardInterrupt
+        except FloatingPointError:
+            diverged = True
+            raise
+        finally:
+            if step > start and whole and not diverged:
+                save()
     speed = measure_speed(draw, update, recipe.batch, step) if clock.is_over(step) else Speed()
     weights.finish()
     return speed
@@ -158,16 +164,21 @@ def _loss(
     return partial(model.loss, network, objective=objective_of(recipe))
 
 
-def _advice(folder: RunFolder | None, recipe: Recipe) -> str:
-    """What to do after a run that diverged."""
-    rate = f"{recipe.learning_rate / 2:g}"
-    kept = None if folder is None else folder.load_state(torch.device("cpu"))
-    if folder is None or kept is None:
-        return f"Nothing was saved; start again with a lower learning rate, such as {rate}"
-    return (
-        f"The state of step {kept.step} is kept; go on from there with a lower learning rate: "
-        f"ndp train --resume {folder.path} --learning-rate {rate}"
-    )
+@contextmanager
+def _advice_where_it_diverges(folder: RunFolder | None, recipe: Recipe) -> Iterator[None]:
+    """What to do, behind the error of a run that diverged."""
+    try:
+        yield
+    except FloatingPointError as error:
+        rate = f"{recipe.learning_rate / 2:g}"
+        kept = 0 if folder is None else folder.saved()[0]
+        advice = f"Nothing was saved; start again with a lower learning rate, such as {rate}"
+        if folder is not None and kept:
+            advice = (
+                f"The state of step {kept} is kept; go on from there with a lower learning rate: "
+                f"ndp train --resume {folder.path} --learning-rate {rate}"
+            )
+        raise FloatingPointError(f"{error}. {advice}") from error
 
 
 class _Clock:

@@ -34,6 +34,10 @@ class Muon(torch.optim.AdamW):
         every = [p for group in self.param_groups for p in group["params"]]
         self._matrices = [p for p in every if p.ndim == 2 and min(p.shape) >= SMALLEST_SIDE]
 
+    def moves_matrix(self, parameter: nn.Parameter) -> bool:
+        """Whether a parameter moves by its momentum, and not by AdamW."""
+        return any(parameter is matrix for matrix in self._matrices)
+
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         assert closure is None

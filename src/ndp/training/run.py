@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as ProgressBar
 
 from ndp.core.devices import read_device
+from ndp.core.messages import first_line
 from ndp.models.registry import TrainedModel, write_model
 from ndp.priors.registry import IMAGE_SETS, PRIORS
 from ndp.processes.neural_process import HeldOutLikelihood
@@ -86,7 +87,7 @@ def prepare(
             RunFolder.create(out, recipe, overwrite=overwrite)
         fabric.barrier()
         folder = RunFolder(out)
-    elif recipe.start and not folder.seconds():  # nothing was saved yet
+    elif recipe.start and not folder.saved()[0]:  # nothing was saved yet
         begin_with(model, recipe.start)
     return Run(folder, resume is None, recipe, data, model, fabric, half)
 
@@ -145,7 +146,7 @@ def _train(run: Run, console: Console, save_every: int, validate_every: int, tim
             half=run.half,
         )
     if run.fabric.is_global_zero:
-        minutes = round(run.folder.seconds() / 60, 2)
+        minutes = round(run.folder.saved()[1] / 60, 2)
         model.about = _about(recipe) | {
             "minutes": minutes,
             "speed": {name: round(value, 3) for name, value in asdict(speed).items()},
@@ -196,8 +197,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text())
     except FileNotFoundError:
         raise ValueError(f"there is no file {path}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not TOML: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not TOML: {first_line(error)}") from error
 
 
 def describe(recipe: Recipe) -> str:

@@ -19,7 +19,12 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from ndp.core.io.files import atomic_write, write_errors
+from ndp.core.messages import first_line
 from ndp.training.config import Recipe
+
+_NAMES = ("recipe.json", "state.safetensors", "log.csv", "model.safetensors", "config.json")
+_COLUMNS = ["step", "loss", "learning_rate", "seconds", "validation"]
+LONGEST_STEP = 16  # digits; Python reads no number of thousands
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,12 @@ class TrainingState:
         """The same on another device."""
         moved = {name: tensor.detach().contiguous().to(device) for name, tensor in self.tensors.items()}
         return TrainingState(self.step, self.seconds, moved)
+
+    def check_finite(self) -> None:
+        """Raise a FloatingPointError if a number is NaN or infinite: the run has diverged."""
+        bad = [name for name, tensor in self.tensors.items() if not bool(tensor.isfinite().all())]
+        if bad:
+            raise FloatingPointError(f"{bad[0]} holds NaN or infinity at step {self.step}, which is not saved")
 
     def digest(self) -> str:
         """A checksum of the step, the seconds and every number; the tensors are on the CPU."""
@@ -58,7 +69,7 @@ class RunFolder:
                 raise ValueError(f"{path} is not empty; choose another folder, --resume it, or --overwrite it")
             if not (path / "recipe.json").exists():
                 raise ValueError(f"{path} is not the folder of a run, and is not overwritten")
-            for name in ("recipe.json", "state.safetensors", "log.csv", "model.safetensors", "config.json"):
+            for name in _NAMES:
                 (path / name).unlink(missing_ok=True)
         folder = RunFolder(path)
         folder.write_recipe(recipe)
@@ -75,11 +86,14 @@ class RunFolder:
             settings = json.loads(path.read_text())
         except FileNotFoundError:
             raise ValueError(f"{self.path} is not the folder of a run: it has no recipe.json") from None
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ValueError(f"{path} is not JSON: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path} is not JSON: {first_line(error)}") from error
         if not isinstance(settings, dict):
             raise ValueError(f"{path} is not a recipe: it holds no settings")
-        return Recipe.from_dict(settings)
+        try:
+            return Recipe.from_dict(settings)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
 
     def discard_without_state(self) -> None:
         """Remove a run that failed before its first state, so that its folder can be used again."""
@@ -100,29 +114,33 @@ class RunFolder:
                 about = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             state = TrainingState(int(about["step"]), float(about["seconds"]), tensors)
-        except (SafetensorError, KeyError, ValueError) as error:
-            raise ValueError(f"{path} is damaged and cannot be resumed from: {error}") from error
+        except KeyError as error:
+            raise ValueError(f"{path} is damaged and cannot be resumed from: it has no {first_line(error)}") from error
+        except (SafetensorError, ValueError) as error:
+            raise ValueError(f"{path} is damaged and cannot be resumed from: {first_line(error)}") from error
         if about.get("sha256") != state.digest():
             raise ValueError(
                 f"{path} is damaged or was changed, and cannot be resumed from: its checksum does not match"
             )
-        self._trim_log(state.step)
         return state.to(device)
 
-    def seconds(self) -> float:
-        """Time that the run has taken up to its last saved state."""
-        path = self.path / "state.safetensors"
-        if not path.exists():
-            return 0.0
-        with safe_open(path, framework="pt") as file:
-            return float((file.metadata() or {}).get("seconds", 0.0))
+    def saved(self) -> tuple[int, float]:
+        """The step of the last saved state, and the seconds that the run had taken by then; zeros where there is none."""
+        state = self.load_state(torch.device("cpu"))
+        return (0, 0.0) if state is None else (state.step, state.seconds)
+
+    def forget_after(self, step: int) -> None:
+        """Remove what a run that was killed left after its last state: rows of the log, and files that were not finished."""
+        for name in _NAMES:
+            stem, _, ending = name.partition(".")
+            for unfinished in self.path.glob(f".{stem}-*.{ending}"):
+                unfinished.unlink()
+        self._trim_log(step)
 
     def save_state(self, state: TrainingState) -> None:
         """Replace the last state by one whose numbers are finite; the write is atomic."""
         state = state.to(torch.device("cpu"))
-        bad = [name for name, tensor in state.tensors.items() if not bool(tensor.isfinite().all())]
-        if bad:
-            raise FloatingPointError(f"{bad[0]} holds NaN or infinity at step {state.step}, which is not saved")
+        state.check_finite()
         about = {"step": str(state.step), "seconds": repr(state.seconds), "sha256": state.digest()}
         with atomic_write(self.path / "state.safetensors") as temporary:
             safetensors.torch.save_file(state.tensors, temporary, metadata=about)
@@ -135,7 +153,7 @@ class RunFolder:
         with write_errors(path), path.open("a", newline="") as file:
             writer = csv.writer(file)
             if new:
-                writer.writerow(["step", "loss", "learning_rate", "seconds", "validation"])
+                writer.writerow(_COLUMNS)
             score = "" if validation is None else f"{validation:.6g}"
             writer.writerow([step, f"{loss:.6g}", f"{learning_rate:.6g}", f"{seconds:.1f}", score])
 
@@ -144,7 +162,11 @@ class RunFolder:
         path = self.path / "log.csv"
         if not path.exists():
             return
-        rows = list(csv.reader(path.read_text(errors="replace").splitlines()))
-        kept = rows[:1] + [row for row in rows[1:] if row and row[0].isdecimal() and int(row[0]) <= step]
+        rows = [line.split(",") for line in path.read_text(errors="replace").splitlines()]
+        kept = [row for row in rows if len(row) == len(_COLUMNS) and _is_step(row[0]) and int(row[0]) <= step]
         with atomic_write(path) as temporary, temporary.open("w", newline="") as file:
-            csv.writer(file).writerows(kept)
+            csv.writer(file).writerows([_COLUMNS, *kept])
+
+
+def _is_step(cell: str) -> bool:
+    return cell.isdecimal() and len(cell) < LONGEST_STEP

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from ndp.core.messages import short
 from ndp.training.config import Recipe
 from ndp.training.muon import Muon
 from ndp.training.run_folder import TrainingState
@@ -77,18 +78,22 @@ class Weights:
     def _check(self, state: TrainingState) -> None:
         """That a state is of this network."""
         needed = {f"weight/{name}": parameter for name, parameter in self.network.named_parameters()}
-        for kind in ("average", "first"):
-            needed |= {f"{kind}/{name}": parameter for name, parameter in self.parameters.items()}
+        for name, parameter in self.parameters.items():
+            needed |= {f"average/{name}": parameter, f"first/{name}": parameter}
+            if not isinstance(self.optimizer, Muon) or not self.optimizer.moves_matrix(parameter):
+                needed[f"second/{name}"] = parameter
+        of_another = "the state is of another network or optimiser"
+        advice = "resume with the recipe it was saved by"
+        for name in (*needed, *state.tensors):
+            if name not in needed or name not in state.tensors:
+                word = "lacks" if name in needed else "has an unknown"
+                raise ValueError(f"{of_another}: it {word} {short(name)}; {advice}")
         for name, parameter in needed.items():
-            found = state.tensors.get(name)
-            if found is None:
+            found = state.tensors[name]
+            if (found.shape, found.dtype) != (parameter.shape, parameter.dtype):
                 raise ValueError(
-                    f"the state is of another network: it has no {name}; resume with the recipe it was saved by"
-                )
-            if found.shape != parameter.shape:
-                raise ValueError(
-                    f"the state is of another network: {name} has shape {list(found.shape)}, not {list(parameter.shape)}; "
-                    "resume with the recipe it was saved by"
+                    f"{of_another}: {name} is {found.dtype} of shape {short(list(found.shape))}, and not {parameter.dtype} "
+                    f"of shape {list(parameter.shape)}; {advice}"
                 )
 
     @torch.no_grad()
