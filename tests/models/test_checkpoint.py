@@ -150,6 +150,9 @@ def change_config(**changes: object):
         (change_config(input_dims=[2]), "the units are those of 1 inputs, and the model is for"),
         (change_config(units={"by": "guess"}), "fixed units have x_shift, x_scale, y_shift, y_scale, and not: by"),
         (change_config(about={"recipe": []}), "about must hold settings by name"),
+        (change_config(schema=0), "has schema 0, which no version of ndp wrote"),
+        (change_config(noise_floor=0.04), "is damaged or was changed: its checksum does not match"),
+        (change_config(prediction="eps"), "is damaged or was changed: its checksum does not match"),
         (change_config(process="joint"), "a model of inputs and values needs a joint network"),
         (change_config(process=["ndp"]), "is not the configuration of a model"),
         (change_config(process="gp"), "which this version of ndp does not know"),
@@ -163,6 +166,11 @@ def test_a_model_that_cannot_be_trusted_is_refused(folder: Path, damage, message
     damage(folder)
     with pytest.raises(ValueError, match=message):
         read_model(folder)
+
+
+def test_what_is_told_about_a_model_may_be_changed(folder: Path) -> None:
+    change_config(about={"trained_on": "something"}, library="ndp 0.0.1")(folder)
+    assert read_model(folder).about == {"trained_on": "something"}
 
 
 def without(setting: str):

@@ -26,6 +26,7 @@ from ndp.core.version import __version__
 
 SCHEMA = 1
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
+SETTINGS_DIGEST = "settings_sha256"  # models of the first release have none
 LARGEST_CONFIG = 2**20  # bytes
 # A folder may be rewritten while it is read. Its two files are then read again, so many times and after so many seconds.
 TRIES, PAUSE = 20, 0.05
@@ -54,11 +55,14 @@ class Checkpoint:
         """The model that `from_config` makes of the description and the weights. Global random numbers are not touched."""
         try:
             with torch.random.fork_rng(devices=[]):  # new networks draw random weights, which the checkpoint replaces
-                return from_config(self.config, safetensors.torch.load(self.weights))
+                model = from_config(self.config, safetensors.torch.load(self.weights))
         except KeyError as error:
             raise ValueError(f"the configuration of {self.path} lacks {first_line(error)}") from error
         except (SafetensorError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"the model of {self.path} does not fit its configuration: {first_line(error)}") from error
+        if self.config.get(SETTINGS_DIGEST, (digest := _digest_of_settings(self.config))) != digest:
+            raise ValueError(f"the configuration of {self.path} is damaged or was changed: its checksum does not match")
+        return model
 
 
 def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
@@ -120,6 +124,7 @@ def write_checkpoint(
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
         "about": dict(about),
     }
+    config[SETTINGS_DIGEST] = _digest_of_settings(config)
     with atomic_write(folder / WEIGHTS) as temporary:
         temporary.write_bytes(weights)
     _write_config(folder, config)
@@ -170,6 +175,13 @@ def _cell(evaluation: dict[str, Any]) -> tuple[int, int]:
 def _write_config(folder: Path, config: dict[str, Any]) -> None:
     with atomic_write(folder / CONFIG) as temporary:
         temporary.write_text(json.dumps(config, indent=1) + "\n")
+
+
+def _digest_of_settings(config: Mapping[str, Any]) -> str:
+    """A checksum of all that decides what a model predicts, and not of what is told about it."""
+    beside = ("library", "about", "weights_sha256", SETTINGS_DIGEST)
+    settings = {name: value for name, value in config.items() if name not in beside}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def _halved(name: str, weight: Tensor) -> Tensor:
@@ -223,6 +235,8 @@ def _parse_config(path: Path) -> dict[str, Any]:
     schema = config.get("schema") if isinstance(config, dict) else None
     if type(schema) is not int or not isinstance(config.get("process", "ndp"), str):
         raise ValueError(f"{path} is not the configuration of a model of this library")
+    if schema < 1:
+        raise ValueError(f"{path} has schema {short(schema)}, which no version of ndp wrote")
     if schema > SCHEMA:
         raise ValueError(
             f"{path} was written by a newer version of ndp (schema {short(schema)}, this one reads {SCHEMA}); update ndp"
