@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-HOLDS_AND_FREES = """
-import ctypes, sys, torch
-from ndp.core.memory import keep_freed_memory
+STATISTICS = """
+import ctypes, sys, threading, torch
+from ndp.core.memory import give_back_freed_memory, keep_freed_memory, share_one_heap
 
 class Memory(ctypes.Structure):  # glibc's struct mallinfo
     names = "heap free_pieces small_pieces mapped_pieces mapped most small_free used free releasable"
@@ -16,6 +16,9 @@ class Memory(ctypes.Structure):  # glibc's struct mallinfo
 
 memory = ctypes.CDLL(None).mallinfo
 memory.restype = Memory
+"""
+HOLDS_AND_FREES = f"""
+{STATISTICS}
 if sys.argv[1] == "keep":
     keep_freed_memory()
 mapped = memory().mapped_pieces
@@ -41,3 +44,39 @@ def test_memory_that_is_freed_stays_with_the_c_library() -> None:
     mapped, free = mapped_pieces_and_free_mebibytes("keep")
     assert mapped == 0
     assert free >= 20
+
+
+FREES_IN_A_THREAD = f"""
+{STATISTICS}
+keep_freed_memory()
+if sys.argv[1] == "share":
+    share_one_heap()
+sizes = []
+
+def work():
+    before = memory().heap
+    held = [torch.ones(2**18) for _ in range(40)]
+    sizes.append(memory().heap - before)
+    del held
+    give_back_freed_memory()
+    sizes.append(memory().heap - before)
+
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+print(*(size // 2**20 for size in sizes))
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have rules of their own")
+def test_memory_that_a_thread_frees_is_given_back() -> None:
+    def grown(share: str) -> list[int]:
+        command = [sys.executable, "-c", FREES_IN_A_THREAD, share]
+        answer = subprocess.run(command, capture_output=True, text=True, check=True)
+        return [int(number) for number in answer.stdout.split()]
+
+    held, kept = grown("as it is")
+    assert min(held, kept) >= 35, "a thread has a heap of its own, which keeps its end"
+    held, kept = grown("share")
+    assert held >= 35
+    assert kept <= 5

@@ -12,9 +12,17 @@ from fastapi.testclient import TestClient
 import ndp
 from ndp.apps.playground import functions, optimise
 from ndp.apps.playground.catalogue import Catalogue
-from ndp.apps.playground.engine import Engine
+from ndp.apps.playground.engine import Engine, UnwantedError
 from ndp.apps.playground.schemas import ExactRequest
-from ndp.apps.playground.tasks import DrawTask, Observations, condition_batch, drawing, noise_of_seed
+from ndp.apps.playground.tasks import (
+    VALUES_A_PIECE,
+    DrawTask,
+    Observations,
+    condition_batch,
+    drawing,
+    log_densities,
+    noise_of_seed,
+)
 from ndp.gp.named import marginalised_gp, regression_gp
 from ndp.optimise.joint_search import JointSearch
 from ndp.optimise.thompson import Thompson
@@ -144,6 +152,15 @@ def test_log_densities_are_those_of_the_library(client: TestClient) -> None:
     np.testing.assert_allclose(got["log_density"], wanted, atol=1e-3)
 
 
+def test_many_densities_are_those_of_few(client: TestClient) -> None:
+    """Many values are computed in pieces, the last of which is filled up."""
+    values = np.linspace(-1, 1, 2 * VALUES_A_PIECE + 3)[:, None].tolist()
+    asked = {"model": "se", "context": POINTS, "at": [0.1], "steps": 3}
+    together = post(client, "log-density", values=values, **asked)["log_density"]
+    few = [post(client, "log-density", values=values[row : row + 9], **asked)["log_density"] for row in (0, 29, 58)]
+    np.testing.assert_allclose([together[row : row + 9] for row in (0, 29, 58)], few, atol=1e-4)
+
+
 def test_the_marginal_of_a_step_has_two_peaks(client: TestClient) -> None:
     context = [{"x": -0.5, "y": 0}, {"x": 0.5, "y": 1}]
     values = [[0.0], [0.5], [1.0]]
@@ -206,6 +223,7 @@ def test_a_joint_step_is_the_librarys(client: TestClient, catalogue: Catalogue) 
         (b'{"model": "se", "at": []}', 422, "at least 1 item"),
         (b'{"model": "se", "at": [0], "draws": 0}', 422, "draws: Input should be greater than or equal to 1"),
         (b'{"model": "se", "at": [0], "colour": "red"}', 422, "colour: Extra inputs are not permitted"),
+        (b'{"model": "se", "at": [0], "' + b"c" * 200_000 + b'": 1}', 422, "c" * 40 + "...: Extra inputs are not"),
         (b'{"model": "../se", "at": [0]}', 422, "there is no such model; the models are: se, matern52"),
         (b'{"model": "/etc", "at": [0]}', 422, "there is no such model"),
         (b'{"model": "hub/name", "at": [0]}', 422, "there is no such model"),
@@ -228,12 +246,23 @@ def test_user_errors(client: TestClient, body: bytes, status: int, words: str) -
     response = client.post("/api/draws", content=body, headers={"content-type": "application/json"})
     assert response.status_code == status, response.text[:300]
     assert words in response.json()["detail"]
+    assert len(response.content) < 400
 
 
 def test_user_errors_of_the_other_endpoints(client: TestClient) -> None:
     for path, body, words in (
         ("log-density", {"model": "se", "at": [0, 1], "values": [[1]]}, "every function needs 2 values"),
         ("log-density", {"model": "se", "at": [0], "values": [[1]], "noise": 1e-9}, "below the least"),
+        (
+            "exact",
+            {"model": "se", "at": [0], "probabilities": [0.5, 1]},
+            "probabilities.1: Input should be less than 1",
+        ),
+        (
+            "summary",
+            {"model": "se", "at": [0], "probabilities": [0]},
+            "probabilities.0: Input should be greater than 0",
+        ),
         ("optimise/step", {"model": "se", "method": "magic"}, "the methods are: thompson, joint"),
         ("optimise/step", {"model": "se", "method": "joint"}, "there is no such joint model; they are: joint"),
         ("optimise/step", {"model": "joint"}, "there is no such model; the models are: se"),
@@ -266,7 +295,7 @@ def test_many_requests_at_once(catalogue: Catalogue) -> None:
 
     async def ask() -> list[Any]:
         tasks = (DrawTask(one, AT, noise_of_seed(2, 15, 0)) for one in given)
-        return await asyncio.gather(*(engine.run(compute, task, batch_key="draws") for task in tasks))
+        return await asyncio.gather(*(engine.run(compute, task, cost=0.01, batch_key="draws") for task in tasks))
 
     engine = Engine()
     answers = asyncio.run(ask())
@@ -277,3 +306,31 @@ def test_many_requests_at_once(catalogue: Catalogue) -> None:
     noise = noise_of_seed(2, 15, 0)[:, None, :, None].expand(-1, 12, -1, -1)
     wanted = np.asarray(posterior.sample(at, 2, steps=2, base_noise=noise))
     np.testing.assert_allclose(np.stack([answer.draws for answer in answers], axis=1), wanted, atol=1e-4)
+
+
+def test_work_of_a_client_that_leaves_stops_at_its_next_piece(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Draws, and so summaries, stop between solver calls, and densities between pieces."""
+    model, engine = catalogue["se"].process, Engine()
+    network: Any = model.network
+    calls: list[int] = []
+    original = network.denoise
+    monkeypatch.setattr(network, "denoise", lambda *given: calls.append(1) or original(*given))
+    observed = Observations(np.zeros(1), np.ones(1), np.zeros(1))
+
+    def left() -> bool:
+        return not calls
+
+    task = DrawTask(observed, AT, noise_of_seed(2, len(AT), 0))
+    with pytest.raises(UnwantedError):
+        drawing(model, 50)([task], left)
+    assert len(calls) <= 3, "the call that finds the noise, and one or two of the solver"
+    calls.clear()
+    values = np.zeros((4 * VALUES_A_PIECE, 1))
+    with pytest.raises(UnwantedError):
+        log_densities(model, observed, np.zeros(1), values, noise=0.1, steps=2, pool=engine.pool, wanted=left)
+    some = len(calls)
+    log_densities(model, observed, np.zeros(1), values, noise=0.1, steps=2, pool=engine.pool, wanted=lambda: True)
+    assert len(calls) - some > 1.5 * some, "of four pieces at most those of two threads are computed"
+    engine.close()

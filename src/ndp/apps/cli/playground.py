@@ -19,6 +19,9 @@ def serve(
     """Serve the playground: a page on which points become functions. Ctrl-C ends it."""
     from rich.console import Console
 
+    from ndp.core.memory import share_one_heap
+
+    share_one_heap()  # the server lives long, and gives the memory of large requests back
     console = Console()
     with user_errors():
         with console.status("Importing torch"):
@@ -27,4 +30,6 @@ def serve(
             server.check_free(host, port)
             listening = server.make_server(host=host, port=port)
         console.print(f"The playground is at [bold]{server.address(host, port)}[/]; Ctrl-C ends it.", soft_wrap=True)
+        if not server.is_loopback(host):
+            console.print(f"Warning: anybody on the network can use it, because of --host {host}.", soft_wrap=True)
         server.run(listening, host=host, port=port, open_page=open_page)

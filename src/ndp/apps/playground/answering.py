@@ -8,7 +8,7 @@ import numpy as np
 from fastapi import HTTPException, Request
 
 from ndp.apps.playground.catalogue import Catalogue, Model
-from ndp.apps.playground.engine import BusyError
+from ndp.apps.playground.engine import BusyError, StoppingError
 from ndp.apps.playground.schemas import Point, Problem, Summary
 from ndp.apps.playground.tasks import Observations
 from ndp.core.typing import Moments
@@ -22,7 +22,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"model": Problem, "description": "The body is too large"},
     415: {"model": Problem, "description": "The body has another content type"},
     422: {"model": Problem, "description": "The request is invalid; the answer says why"},
-    429: {"model": Problem, "description": "Too many requests at once"},
+    429: {"model": Problem, "description": "Too many requests at once; Retry-After says when there will be room"},
+    503: {"model": Problem, "description": "The server is stopping"},
 }
 DIGITS = 6  # after the decimal point: the precision of float32
 
@@ -39,7 +40,9 @@ async def answer(request: Request, work: Awaitable[T]) -> T:
     except ValueError as error:
         raise HTTPException(422, str(error)) from error
     except BusyError as error:
-        raise HTTPException(429, str(error), headers={"Retry-After": "1"}) from error
+        raise HTTPException(429, str(error), headers={"Retry-After": str(error.seconds)}) from error
+    except StoppingError as error:
+        raise HTTPException(503, str(error), headers={"Connection": "close"}) from error
     finally:
         waiting.cancel()
         gone.cancel()

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -14,11 +15,12 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from ndp.apps.playground import functions, images, optimise
 from ndp.apps.playground.catalogue import Catalogue
 from ndp.apps.playground.engine import Engine
-from ndp.apps.playground.limits import BODY_SECONDS, BoundedBody, SecurityHeaders
+from ndp.apps.playground.limits import BODY_SECONDS, BoundedBody, GivenUp, SecurityHeaders
 from ndp.apps.playground.schemas import Health, ModelInfo, Point
 from ndp.core.version import __version__
 
 TABS = (functions, images, optimise)  # each has a `router`; its page is a module of the same name in static/
+LONGEST_NAME = 40  # characters of a field's name that an error repeats
 
 
 def create_app(
@@ -78,8 +80,22 @@ def create_app(
     app.mount("/", StaticFiles(directory=static_folder(), html=True))
     app.add_middleware(BoundedBody, seconds=body_seconds)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    app.add_middleware(GivenUp)
     app.add_middleware(SecurityHeaders)
+    app.openapi = lambda: _with_names(FastAPI.openapi(app), models)  # type: ignore[method-assign]
     return app
+
+
+def _with_names(described: dict[str, Any], catalogue: Catalogue) -> dict[str, Any]:
+    """The OpenAPI schema with the names that a request can hold."""
+    schemas = described["components"]["schemas"]
+    names = [model.name for model in catalogue]
+    for request in ("DrawRequest", "SummaryRequest", "ExactRequest", "DensityRequest"):
+        schemas[request]["properties"]["model"]["enum"] = names
+    schemas["CompletionRequest"]["properties"]["model"]["enum"] = list(catalogue.images)
+    schemas["OptimiseRequest"]["properties"]["model"]["enum"] = [*names, *catalogue.joint]
+    schemas["OptimiseRequest"]["properties"]["method"]["enum"] = list(optimise.METHODS)
+    return described
 
 
 def static_folder() -> Path:
@@ -92,8 +108,13 @@ async def _invalid_request(request: Request, error: Exception) -> JSONResponse:
     first, *others = error.errors()
     if first["type"] == "json_invalid":
         return JSONResponse({"detail": "the body is not JSON"}, status_code=400)
-    where = ".".join(str(part) for part in first["loc"] if part != "body")
+    where = ".".join(_shortened(str(part)) for part in first["loc"] if part != "body")
     words = first["msg"].removeprefix("Value error, ")
     more = f" (and {len(others)} more)" if others else ""
     detail = f"{where}: {words}{more}" if where else f"{words}{more}"
     return JSONResponse({"detail": detail.encode("ascii", "replace").decode()}, status_code=422)
+
+
+def _shortened(name: str) -> str:
+    """The name of a field; one that nobody asked for can be as long as the body."""
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."

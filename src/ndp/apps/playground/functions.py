@@ -2,9 +2,12 @@
 
 import numpy as np
 from fastapi import APIRouter, Request
+from jaxtyping import Float
+from torch import Tensor
 
 from ndp.apps.playground.answering import PROBLEMS, answer, find, numbers, observations, summary
 from ndp.apps.playground.catalogue import Catalogue, Model
+from ndp.apps.playground.costs import EXACT, density_cost
 from ndp.apps.playground.engine import Engine, Wanted
 from ndp.apps.playground.schemas import (
     Densities,
@@ -17,12 +20,26 @@ from ndp.apps.playground.schemas import (
     Summary,
     SummaryRequest,
 )
-from ndp.apps.playground.tasks import Drawn, DrawTask, condition_batch, drawing, noise_of_seed, single
+from ndp.apps.playground.tasks import (
+    Drawn,
+    DrawTask,
+    draw_in_batch,
+    log_densities,
+    matched_noise,
+    noise_of_seed,
+    single,
+)
 from ndp.core.typing import Moments
 
 
 def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
     routes = APIRouter(prefix="/api", tags=["functions"], responses=PROBLEMS)
+
+    async def draw(
+        model: Model, asked: ExactRequest | DrawRequest, noise: Float[Tensor, "S M"], steps: int, record: bool = False
+    ) -> Drawn:
+        task = DrawTask(observations(asked.context), np.array(asked.at), noise, record)
+        return await draw_in_batch(engine, model.name, model.process, task, steps)
 
     @routes.post("/draws")
     async def draws(asked: DrawRequest, request: Request) -> Draws:
@@ -33,10 +50,7 @@ def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
         """
         model = find(catalogue, asked.model)
         noise = noise_of_seed(asked.draws, len(asked.at), asked.seed)
-        task = DrawTask(observations(asked.context), np.array(asked.at), noise, record=asked.trajectory)
-        key = ("draws", model.name, asked.steps, asked.draws, len(asked.at))
-        compute = drawing(model.process, asked.steps, engine.pool)
-        drawn: Drawn = await answer(request, engine.run(compute, task, batch_key=key))
+        drawn = await answer(request, draw(model, asked, noise, asked.steps, record=asked.trajectory))
         states = [State(ratio=ratio, values=numbers(values)) for ratio, values in drawn.states]
         return Draws(draws=numbers(drawn.draws), trajectory=states if asked.trajectory else None)
 
@@ -44,16 +58,9 @@ def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
     async def summarise(asked: SummaryRequest, request: Request) -> Summary:
         """Mean, standard deviation and quantiles at every input, from draws of moment-matched noise."""
         model = find(catalogue, asked.model)
-
-        def compute(wanted: Wanted) -> Summary:
-            posterior = condition_batch(model.process, [observations(asked.context)])
-            at = np.array(asked.at)[:, None]
-            moments, quantiles = posterior.summary(
-                at, asked.probabilities, num_samples=asked.num_samples, steps=asked.steps
-            )
-            return summary(Moments(moments.mean[0], moments.std[0]), quantiles[:, 0])
-
-        return await answer(request, engine.run(single(compute), asked))
+        drawn = await answer(request, draw(model, asked, matched_noise(asked.num_samples, len(asked.at)), asked.steps))
+        moments = Moments(drawn.draws.mean(0), drawn.draws.std(0))
+        return summary(moments, np.quantile(drawn.draws, asked.probabilities, axis=0))
 
     @routes.post("/exact")
     async def exact(asked: ExactRequest, request: Request) -> Exact:
@@ -62,7 +69,7 @@ def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
         Its values carry observation noise if those of the model do.
         """
         model = find(catalogue, asked.model)
-        return await answer(request, engine.run(single(lambda wanted: _exact(model, asked)), asked))
+        return await answer(request, engine.run(single(lambda wanted: _exact(model, asked)), asked, cost=EXACT))
 
     @routes.post("/log-density")
     async def log_density(asked: DensityRequest, request: Request) -> Densities:
@@ -70,13 +77,22 @@ def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
         model = find(catalogue, asked.model)
 
         def compute(wanted: Wanted) -> Densities:
-            rows = len(asked.values)
-            posterior = condition_batch(model.process, [observations(asked.context)] * rows)
-            at = np.array(asked.at)[None, :, None].repeat(rows, axis=0)
-            log_p = posterior.log_prob(at, np.array(asked.values), noise=float(asked.noise), steps=asked.steps)
+            log_p = log_densities(
+                model.process,
+                observations(asked.context),
+                np.array(asked.at),
+                np.array(asked.values),
+                noise=float(asked.noise),
+                steps=asked.steps,
+                pool=engine.pool,
+                wanted=wanted,
+            )
             return Densities(log_density=numbers(log_p))
 
-        return await answer(request, engine.run(single(compute), asked))
+        cost = density_cost(
+            context=len(asked.context), points=len(asked.at), functions=len(asked.values), steps=asked.steps
+        )
+        return await answer(request, engine.run(single(compute), asked, cost=cost))
 
     return routes
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ndp.apps.playground.answering import PROBLEMS, answer, numbers
 from ndp.apps.playground.catalogue import Catalogue, ImageModel
+from ndp.apps.playground.costs import picture_cost
 from ndp.apps.playground.engine import Engine, UnwantedError, Wanted
 from ndp.apps.playground.schemas import CompletionRequest, Completions, ImageModelInfo
 from ndp.apps.playground.tasks import single, spread
@@ -50,7 +51,8 @@ def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
         def compute(wanted: Wanted) -> Float[np.ndarray, "S N P"]:
             return _complete(model, picture, known, asked, engine.pool, wanted)
 
-        return Completions(completions=numbers(await answer(request, engine.run(single(compute), asked))))
+        cost = picture_cost(pixels=model.size**2, draws=asked.draws, steps=asked.steps)
+        return Completions(completions=numbers(await answer(request, engine.run(single(compute), asked, cost=cost))))
 
     return routes
 

@@ -5,6 +5,8 @@ import json
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ndp.apps.playground.engine import StoppingError
+
 MAX_BYTES = 256 * 1024
 BODY_SECONDS = 10.0
 
@@ -59,6 +61,27 @@ class BoundedBody:
             return {"type": "http.request", "body": bytes(body), "more_body": False}
 
         await self.app(scope, receive_body, send)
+
+
+class GivenUp:
+    """Answers 503 where a server that stops gives a request up, which by itself would be a 500 with a traceback."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, sending)
+        except asyncio.CancelledError:
+            if not begun:
+                await _reject(send, 503, str(StoppingError()))
 
 
 class SecurityHeaders:

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from ndp.apps.playground.answering import PROBLEMS, answer, find, numbers
 from ndp.apps.playground.catalogue import Catalogue
+from ndp.apps.playground.costs import JOINT_STEP
 from ndp.apps.playground.engine import Engine, UnwantedError, Wanted
 from ndp.apps.playground.schemas import HiddenFunction, OptimiseRequest, OptimiseStep, Seed
-from ndp.apps.playground.tasks import Drawn, DrawTask, Observations, drawing, single
+from ndp.apps.playground.tasks import DrawTask, Observations, draw_in_batch, single
 from ndp.core.randomness import normal
 from ndp.diffusion.solvers import dpm_solver, watched
 from ndp.gp.exact import GP
@@ -84,9 +85,7 @@ async def thompson(asked: OptimiseRequest, catalogue: Catalogue, hidden: Hidden,
     candidates = inquiry.candidates[:, 0].numpy()
     noise = normal((asked.draws, len(candidates)), inquiry.generator, like=inquiry.y)
     known = Observations(inquiry.x[:, 0].numpy(), inquiry.y.numpy(), np.zeros(len(inquiry.y)))
-    key = ("draws", model.name, asked.steps, asked.draws, len(candidates))
-    compute = drawing(model.process, asked.steps, engine.pool)
-    drawn: Drawn = await engine.run(compute, DrawTask(known, candidates, noise), batch_key=key)
+    drawn = await draw_in_batch(engine, model.name, model.process, DrawTask(known, candidates, noise), asked.steps)
     order = np.argsort(inquiry.points[:, 0], kind="stable")
     functions = inquiry.units.from_model_y(torch.from_numpy(drawn.draws)[..., None])[..., 0].numpy()
     return Step(
@@ -131,7 +130,7 @@ async def joint(asked: OptimiseRequest, catalogue: Catalogue, hidden: Hidden, en
             places=places(PLACES, torch.Generator().manual_seed(asked.seed)),
         )
 
-    return await engine.run(single(compute), asked)
+    return await engine.run(single(compute), asked, cost=JOINT_STEP)
 
 
 METHODS: dict[str, Method] = {"thompson": thompson, "joint": joint}

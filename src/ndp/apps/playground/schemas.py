@@ -17,7 +17,10 @@ Noise = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 ModelName = Annotated[str, Field(min_length=1, max_length=64, description="A name from /api/models.")]
 Steps = Annotated[int, Field(ge=1, le=MAX_STEPS, description="Solver calls a draw.")]
-Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Probability = Annotated[
+    float, Field(gt=0, lt=1, allow_inf_nan=False, description="A quantile at 0 or 1 would be infinite.")
+]
+Brightness = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 R = TypeVar("R", bound="Request")
@@ -97,7 +100,7 @@ class CompletionRequest(Request):
 
     model: Annotated[str, Field(min_length=1, max_length=64, description="A name from /api/images/models.")]
     pixels: Annotated[
-        list[Annotated[list[Probability], Field(min_length=1, max_length=3)] | None],
+        list[Annotated[list[Brightness], Field(min_length=1, max_length=3)] | None],
         Field(max_length=1024, description="Row by row: the values of a pixel, from 0 to 1, or null if it is unknown."),
     ] = []
     draws: Annotated[int, Field(ge=1, le=8)] = 6

@@ -1,5 +1,6 @@
 """The computations behind the endpoints. Requests that wait together are one batch, with the numbers each would get alone."""
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -11,12 +12,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ndp.apps.playground.engine import CORES, Compute, UnwantedError, Wanted
-from ndp.core.randomness import normal
+from ndp.apps.playground.costs import drawing_cost
+from ndp.apps.playground.engine import CORES, Compute, Engine, UnwantedError, Wanted
+from ndp.core.randomness import match_moments, normal
 from ndp.diffusion.levels import ratio
 from ndp.diffusion.solvers import Solver, dpm_solver, watched
 from ndp.processes.ndp import NDP
 from ndp.processes.posterior import NDPPosterior
+
+# Values whose densities are computed in one call, a second of work or less: a client that has left is noticed between calls.
+VALUES_A_PIECE = 32
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,11 @@ def noise_of_seed(draws: int, points: int, seed: int) -> Float[Tensor, "S M"]:
     return normal((draws, points), torch.Generator().manual_seed(seed), like=like)
 
 
+def matched_noise(draws: int, points: int) -> Float[Tensor, "S M"]:
+    """The noise of `posterior.summary(x, probabilities, num_samples=draws)`."""
+    return match_moments(noise_of_seed(draws, points, 0)[:, None, :, None])[:, 0, :, 0]
+
+
 def drawing(model: NDP, steps: int, pool: Executor | None = None) -> Compute:
     """Computes a batch of `DrawTask`s, which must have equal numbers of draws and of points.
 
@@ -59,6 +69,16 @@ def drawing(model: NDP, steps: int, pool: Executor | None = None) -> Compute:
     cores that is quicker, and far steadier, than threads within each of a network's many small matrix products.
     """
     return partial(_draw, model, steps, pool)
+
+
+async def draw_in_batch(engine: Engine, name: str, model: NDP, task: DrawTask, steps: int) -> Drawn:
+    """The draws of a task, computed with those of other requests of the same shape for the model of that name."""
+    draws, points = task.noise.shape
+    cost = drawing_cost(context=len(task.observations.x), points=points, draws=draws, steps=steps)
+    drawn: Drawn = await engine.run(
+        drawing(model, steps, engine.pool), task, cost=cost, batch_key=("draws", name, steps, draws, points)
+    )
+    return drawn
 
 
 def _draw(model: NDP, steps: int, pool: Executor | None, tasks: Sequence[DrawTask], wanted: Wanted) -> list[Drawn]:
@@ -107,6 +127,33 @@ def condition_batch(model: NDP, contexts: Sequence[Observations]) -> NDPPosterio
         x[row, :size], y[row, :size] = torch.as_tensor(one.x), torch.as_tensor(one.y)
         noise[row, :size], mask[row, :size] = torch.as_tensor(one.noise), True
     return model.condition(x[..., None], y, noise=noise, mask=mask)
+
+
+def log_densities(
+    model: NDP,
+    observations: Observations,
+    at: Float[np.ndarray, "M"],
+    values: Float[np.ndarray, "R M"],
+    *,
+    noise: float,
+    steps: int,
+    pool: Executor,
+    wanted: Wanted,
+) -> Float[np.ndarray, "R"]:
+    """The log-densities of the rows of `values`, in pieces for the threads of the pool, which share one posterior."""
+    most = max(1, VALUES_A_PIECE // len(at))
+    pieces = math.ceil(len(values) / most)
+    size = math.ceil(len(values) / pieces)
+    posterior = condition_batch(model, [observations] * size)
+    inputs = at[None, :, None].repeat(size, axis=0)
+    filled = np.concatenate([values, values[-1:].repeat(size * pieces - len(values), axis=0)])
+
+    def compute(piece: Float[np.ndarray, "B M"]) -> Float[np.ndarray, "B"]:
+        if not wanted():
+            raise UnwantedError
+        return np.asarray(posterior.log_prob(inputs, piece, noise=noise, steps=steps))
+
+    return np.concatenate(list(pool.map(compute, np.split(filled, pieces))))[: len(values)]
 
 
 def single(compute: Callable[[Wanted], Any]) -> Compute:
