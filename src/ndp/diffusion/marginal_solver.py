@@ -29,45 +29,35 @@ LEAST = 1e-9
 
 
 @dataclass(frozen=True)
-class Passed:
-    """The denoiser at the nodes, at one level."""
-
-    ratio: float
-    y0_hat: Float[Tensor, "Q B M 1"]
-    slope: Float[Tensor, "Q B M 1"]
-
-
-@dataclass(frozen=True)
 class SolvedValues:
-    """Values without noise, and the denoiser at the levels before."""
+    """Moments of every value, and the values at the noises that were asked for."""
 
-    weights: Float[Tensor, "Q 1 1 1"]
-    nodes: Float[Tensor, "Q B M 1"]
+    mean: Float[Tensor, "B M 1"]
+    variance: Float[Tensor, "B M 1"]
     asked: Float[Tensor, "S B M 1"]
-    passed: tuple[Passed, ...]
 
-    def moments(self) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M 1"]]:
-        """Mean and variance, by the law of total variance at one level:
 
-            Var[y0] = Var[y0_hat] + E[ratio^2 slope]
+class _Moments:
+    """Mean and variance, by the law of total variance at one level:
 
-        The second term is the variance between the nodes. The noisiest level is used at which the slope is accurate.
-        """
-        found, clear = [], []
-        for one in self.passed:  # the noisiest first
-            mean, variance = self._weighed(one.y0_hat)
-            variance = variance + one.ratio**2 * (self.weights * one.slope).sum(0)
-            found.append(torch.stack([mean, variance]))
-            clear.append(variance >= (one.ratio / LARGEST_NOISE) ** 2)
-        found.append(torch.stack(self._weighed(self.nodes)))
-        clear.append(torch.ones_like(found[-1][0], dtype=torch.bool))
-        best = torch.stack(clear).int().argmax(0)  # the first
-        mean, variance = torch.stack(found).gather(0, best.expand(1, 2, *best.shape))[0]
-        return mean, variance
+        Var[y0] = Var[y0_hat] + E[ratio^2 slope]
 
-    def _weighed(self, values: Float[Tensor, "Q B M 1"]) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B M 1"]]:
-        mean = (self.weights * values).sum(0)
-        return mean, (self.weights * (values - mean).square()).sum(0)
+    The second term is the variance between the nodes. The noisiest level is used at which the slope is accurate. `known` says
+    for which values it was passed.
+    """
+
+    def __init__(self, weights: Float[Tensor, "Q 1 1 1"], like: Float[Tensor, "B M 1"]) -> None:
+        self._weights = weights
+        self.mean, self.variance = like, like
+        self.known = torch.zeros_like(like, dtype=torch.bool)
+
+    def add(self, ratio: float, y0_hat: Float[Tensor, "Q B M 1"], slope: Float[Tensor, "Q B M 1"]) -> None:
+        """The denoiser at the nodes, at a level with less noise than those before."""
+        mean = (self._weights * y0_hat).sum(0)
+        variance = (self._weights * ((y0_hat - mean).square() + ratio**2 * slope)).sum(0)
+        self.mean = torch.where(self.known, self.mean, mean)
+        self.variance = torch.where(self.known, self.variance, variance)
+        self.known = self.known | (variance >= (ratio / LARGEST_NOISE) ** 2)
 
 
 def value_levels(steps: int, trained: tuple[float, float], dtype: torch.dtype) -> Float[Tensor, "{steps}"]:
@@ -88,10 +78,10 @@ def solve_values(
     """Solve from the noises `asked` and from the nodes to values, each target by itself.
 
     The denoiser is called once a level: for two noises at the first, then for nodes and `asked` in one batch. A value does
-    not depend on the other noises in `asked`.
+    not depend on the other noises in `asked`. Where nothing is asked for, the solver stops as soon as all moments are known.
     """
     place, weight = np.polynomial.hermite_e.hermegauss(nodes)
-    own = like.new_tensor(place)
+    own, weights = like.new_tensor(place), like.new_tensor(weight / weight.sum()).reshape(-1, 1, 1, 1)
     every = torch.cat([own[:, None].expand(-1, asked.shape[1]), asked.to(like)])
     left, right = _neighbours(own, every)
     noise = every[:, :, None, None]
@@ -100,12 +90,14 @@ def solve_values(
     u = mean + ratios[0] * (1 - slope).rsqrt() * noise
     y0_hat, k = mean + slope * (u - mean), slope.expand(u.shape)
     expected, last_step = y0_hat, 1.0  # the start is exact for a Gaussian
-    passed = []
+    moments = _Moments(weights, torch.zeros_like(mean))
     for index, (now, then) in enumerate(pairwise(ratios)):
         if index:
             y0_hat = denoise(alpha(levels[index]) * u, levels[index])
             k = _slopes(u, y0_hat, left, right)
-            passed.append(Passed(now, y0_hat[:nodes], k[:nodes]))
+            moments.add(now, y0_hat[:nodes], k[:nodes])
+            if not len(asked) and bool(moments.known.all()):
+                break
         c = (then / now) ** 2
         rho = (k + (1 - k) * c).clamp(min=LEAST)
         pull = y0_hat - u
@@ -115,8 +107,8 @@ def solve_values(
             grown = (y0_hat - expected) * step**2 / (6 * last_step) * (1 + 2 * (rho / halfway).sqrt())
             expected = u + pull * c / rho.sqrt() + k / rho * grown
             u, last_step = u + grown, step
-    weights = like.new_tensor(weight / weight.sum()).reshape(-1, 1, 1, 1)
-    return SolvedValues(weights, u[:nodes], u[nodes:], tuple(passed))
+    moments.add(0.0, u[:nodes], torch.zeros_like(u[:nodes]))
+    return SolvedValues(moments.mean, moments.variance, u[nodes:])
 
 
 def _line(

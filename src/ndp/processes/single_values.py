@@ -42,8 +42,7 @@ def summary(
     pieces = []
     for piece in _in_blocks(inputs):
         solved = solve_values(denoiser(piece), noise, piece.to(diffusion.dtype), levels)
-        mean, variance = solved.moments()
-        pieces.append(torch.cat([mean[None], variance.sqrt()[None], solved.asked]))
+        pieces.append(torch.cat([solved.mean[None], solved.variance.sqrt()[None], solved.asked]))
     values = torch.cat(pieces, dim=2)[:, :, : inputs.shape[1]]
     return values[0], values[1], values[2:]
 
