@@ -73,7 +73,7 @@ def timing(
 def predictions(
     threads: Threads = 2,
     quick: Annotated[bool, typer.Option(help="1,000 rows: under a minute.")] = False,
-    out: File = RESULTS / "predictions.json",
+    out: Out = RESULTS,
 ) -> None:
     """Time 100,000 predictions of ten inputs from 256 observations, and measure their memory (about ten minutes)."""
 
@@ -147,5 +147,23 @@ def playground_load(
         from benchmarks import playground
 
         return playground.reproduce_load(clients=clients, seconds=seconds, progress=progress)
+
+    present(out, run)
+
+
+@app.command()
+def reliability(
+    family: Annotated[
+        list[str] | None, typer.Option(help="Only this family, such as tables; may be given again.")
+    ] = None,
+    quick: Annotated[bool, typer.Option(help="One attempt in twenty: a minute or two.")] = False,
+    out: Out = RESULTS,
+) -> None:
+    """Try to break the library in 2,000 ways, and count how often it held: damaged files, odd input, kills, load."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks.reliability import report
+
+        return report.reproduce(family or (), quick=quick, progress=progress)
 
     present(out, run)

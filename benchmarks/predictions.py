@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.report import Numbers, Progress, Table
+from benchmarks.report import Progress, Report, Table
 
 ROWS, QUICK_ROWS = 100_000, 1_000
 INPUTS, OBSERVATIONS = 10, 256
@@ -33,7 +33,7 @@ class Predictions:
         return self.rows / self.seconds
 
 
-def reproduce(*, threads: int, quick: bool, progress: Progress) -> Numbers:
+def reproduce(*, threads: int, quick: bool, progress: Progress) -> Report:
     """Time the command in a process of its own, and compare its memory with a gigabyte."""
     rows = QUICK_ROWS if quick else ROWS
     progress(f"Predicting {rows:,} rows: about {max(1, round(rows / 100 / 60 / threads))} minutes")
@@ -51,7 +51,7 @@ def reproduce(*, threads: int, quick: bool, progress: Progress) -> Numbers:
     table = Table(title, ("rows", "threads", "seconds", "rows a second", "megabytes"), [row])
     findings = f"{'met' if within else 'NOT met'}: at most {MOST_MEGABYTES:.0f} megabytes"
     numbers = asdict(found) | {"rows_per_second": found.rows_per_second}
-    return Numbers([table], findings, numbers, failed=not within)
+    return Report("predictions", [table], findings, numbers, failed=not within)
 
 
 def measure(folder: Path, rows: int, *, threads: int) -> Predictions:

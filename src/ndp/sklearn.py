@@ -257,8 +257,8 @@ def _for_any_table(model: NDP, name: str) -> NDP:
     """The model, if it takes its units from the data. Any other answers in units of its own, far from those of a table."""
     if model.units is None or isinstance(model.units, FixedUnits) or model.num_outputs != 1:
         raise ValueError(
-            f"{name} works in the units that it was trained in, and does not take them from a table, so that its predictions "
-            "would be wrong without a sign of it; use universal, or in its own units ndp.load(...).condition"
+            f"{name} does not take its units from the data, so its predictions for a table would be wrong; use universal, or "
+            "ndp.load(...).condition(x, y) in the units that it was trained in"
         )
     return model
 
