@@ -18,7 +18,7 @@ import pandas as pd
 
 from ndp.core.arrays import LARGEST
 
-LONGEST_SHOWN, MOST_LISTED = 60, 20  # characters of a cell and names of columns in a message
+MOST_LISTED = 20  # names of columns in a message
 # How files begin that are no text in UTF-8, and what they are.
 _KINDS = {
     b"\x1f\x8b": "compressed by gzip; unpack it first",
@@ -29,6 +29,7 @@ _KINDS = {
     b"\xd0\xcf\x11\xe0": "an Excel workbook; save its sheet as CSV",
     b"PAR1": "a Parquet file; write it as CSV first",
     b"\x89PNG": "a picture",
+    b"\xff\xfe\0\0": "text in UTF-32; save it in UTF-8",
     b"\xff\xfe": "text in UTF-16; save it in UTF-8",
     b"\xfe\xff": "text in UTF-16; save it in UTF-8",
 }
@@ -120,9 +121,9 @@ def readable(path: Path, kind: str, *damage: type[Exception]) -> Iterator[Binary
     except IsADirectoryError:
         raise TableError(f"{path} is a folder, not {kind}") from None
     except damage as error:
-        raise TableError(f"{path} is not {kind}: {' '.join(str(error).split())}") from error
+        raise TableError(f"{path} is not {kind}: {shown(str(error), 200)}") from error
     except OSError as error:
-        raise TableError(f"cannot read {path}: {error.strerror or error}") from error
+        raise TableError(f"cannot read {path}: {shown(error.strerror or str(error), 200)}") from error
 
 
 def read_cells(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
@@ -165,10 +166,10 @@ def check_named_once(path: Path, columns: list[str]) -> None:
         raise TableError(f"{path} names the column {shown(twice[0])} more than once")
 
 
-def shown(text: str) -> str:
+def shown(text: str, longest: int = 60) -> str:
     """Text of a file in one short line, as a message can hold it."""
-    line = "".join(character if character.isprintable() else " " for character in text).strip()
-    return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}..."
+    line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
+    return line if len(line) <= longest else f"{line[:longest]}..."
 
 
 def listed(names: Iterable[str]) -> str:
