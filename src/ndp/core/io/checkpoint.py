@@ -28,8 +28,9 @@ SCHEMA = 1
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 SETTINGS_DIGEST = "settings_sha256"  # models of the first release have none
 LARGEST_CONFIG = 2**20  # bytes
-# A folder may be rewritten while it is read. Its two files are then read again, so many times and after so many seconds.
-TRIES, PAUSE = 20, 0.05
+# A folder may be rewritten while it is read. Files that do not belong together are read again, at least and at most so many
+# times, with so many seconds in between.
+FEWEST_TRIES, TRIES, PAUSE = 3, 20, 0.05
 
 Model = TypeVar("Model")
 
@@ -104,7 +105,7 @@ def write_checkpoint(
     *,
     half: bool = False,
 ) -> None:
-    """Weights first, then the configuration with their digest: a half-written model is never a readable one.
+    """Weights and the configuration with their digest take their places at once: a mixture of two models is never readable.
 
     `half` stores weights in 16 bits; a model loaded from them computes in 32.
     """
@@ -125,9 +126,9 @@ def write_checkpoint(
         "about": dict(about),
     }
     config[SETTINGS_DIGEST] = _digest_of_settings(config)
-    with atomic_write(folder / WEIGHTS) as temporary:
-        temporary.write_bytes(weights)
-    _write_config(folder, config)
+    with atomic_write(folder / CONFIG) as config_file, atomic_write(folder / WEIGHTS) as weights_file:
+        weights_file.write_bytes(weights)
+        config_file.write_text(_as_json(config))
 
 
 def read_checkpoint(model_id: str | Path, **options: Any) -> Checkpoint:
@@ -139,7 +140,7 @@ def read_checkpoint(model_id: str | Path, **options: Any) -> Checkpoint:
         config_path, weights_path = Path(model_id) / CONFIG, Path(model_id) / WEIGHTS
     else:
         config_path, weights_path = _download(str(model_id), options)
-    for _ in range(TRIES):
+    for tried in range(1, TRIES + 1):
         before = _version(config_path), _version(weights_path)
         config = _parse_config(config_path)
         if not weights_path.is_file():
@@ -148,7 +149,7 @@ def read_checkpoint(model_id: str | Path, **options: Any) -> Checkpoint:
         if hashlib.sha256(weights).hexdigest() == config.get("weights_sha256"):
             return Checkpoint(config, weights, weights_path)
         time.sleep(PAUSE)
-        if before == (_version(config_path), _version(weights_path)):
+        if tried >= FEWEST_TRIES and before == (_version(config_path), _version(weights_path)):
             break
     raise ValueError(
         f"{weights_path} is damaged or was changed: it is not the file that its configuration was written for"
@@ -174,7 +175,11 @@ def _cell(evaluation: dict[str, Any]) -> tuple[int, int]:
 
 def _write_config(folder: Path, config: dict[str, Any]) -> None:
     with atomic_write(folder / CONFIG) as temporary:
-        temporary.write_text(json.dumps(config, indent=1) + "\n")
+        temporary.write_text(_as_json(config))
+
+
+def _as_json(config: Mapping[str, Any]) -> str:
+    return json.dumps(config, indent=1) + "\n"
 
 
 def _digest_of_settings(config: Mapping[str, Any]) -> str:
