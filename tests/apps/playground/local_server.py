@@ -8,12 +8,19 @@ from contextlib import contextmanager
 from typing import Any
 
 from ndp.apps.playground.catalogue import Catalogue
-from ndp.apps.playground.server import make_server
+from ndp.apps.playground.server import Server, make_server
 
 
 @contextmanager
 def listening(catalogue: Catalogue, **options: Any) -> Iterator[int]:
-    """A server on a free port of loopback, in a thread."""
+    """The port of a server on loopback, in a thread."""
+    with running(catalogue, **options) as (port, _):
+        yield port
+
+
+@contextmanager
+def running(catalogue: Catalogue, **options: Any) -> Iterator[tuple[int, Server]]:
+    """A server on a free port of loopback, in a thread, and its port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -24,6 +31,6 @@ def listening(catalogue: Catalogue, **options: Any) -> Iterator[int]:
     while not server.started and time.monotonic() < deadline:
         time.sleep(0.01)
     assert server.started
-    yield port
+    yield port, server
     server.should_exit = True
     thread.join(timeout=20)

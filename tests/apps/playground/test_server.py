@@ -1,18 +1,24 @@
 """The server on a real socket: it rejects clients that are too slow or send too much, and survives them."""
 
+import asyncio
 import http.client
 import json
 import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
-from local_server import listening
+from local_server import listening, running
+from typer.testing import CliRunner
 
+from ndp.apps.cli.commands import app
+from ndp.apps.playground import server as server_module
 from ndp.apps.playground.catalogue import Catalogue
+from ndp.apps.playground.engine import Engine, StoppingError
+from ndp.apps.playground.limits import GivenUp
 from ndp.apps.playground.server import address, allowed_hosts, check_free
 
 
@@ -45,6 +51,17 @@ def health(port: int) -> dict[str, Any]:
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
         connection.request("GET", "/api/health")
         return json.loads(connection.getresponse().read())
+
+
+def post(port: int, path: str, **body: Any) -> tuple[int, http.client.HTTPMessage, dict[str, Any]]:
+    """Status, headers and answer."""
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        connection.request("POST", f"/api/{path}", json.dumps(body), {"content-type": "application/json"})
+        response = connection.getresponse()
+        return response.status, response.headers, json.loads(response.read())
+
+
+LARGE = {"model": "se", "at": [k / 100 for k in range(100)], "draws": 24, "steps": 16}
 
 
 def is_alive(port: int) -> bool:
@@ -149,3 +166,100 @@ def test_many_clients_are_all_answered(port: int) -> None:
 
     with ThreadPoolExecutor(50) as pool:
         assert list(pool.map(ask, range(50))) == [[200, 200]] * 50
+
+
+def test_large_requests_at_once_are_answered_or_refused_at_once(catalogue: Catalogue) -> None:
+    def ask(seed: int) -> tuple[int, float, int]:
+        begun = time.monotonic()
+        status, headers, _ = post(port, "draws", **LARGE, seed=seed)
+        return status, time.monotonic() - begun, int(headers.get("Retry-After", 0))
+
+    with listening(catalogue, engine=Engine(patience=0.8)) as port, ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(ask, range(16)))
+    assert {status for status, *_ in answers} == {200, 429}
+    for status, seconds, retry_after in answers:
+        if status == 429:
+            assert retry_after >= 1
+            assert seconds < 1
+
+
+def test_a_server_that_stops_answers_what_it_has_accepted(catalogue: Catalogue) -> None:
+    with running(catalogue) as (port, server), ThreadPoolExecutor(4) as pool:
+        accepted = [pool.submit(post, port, "draws", **LARGE, seed=seed) for seed in range(3)]
+        deadline = time.monotonic() + 5
+        while health(port)["waiting"] < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        server.should_exit = True
+        status = 200
+        while status == 200:
+            status, headers, answer = post(port, "draws", model="se", at=[0], draws=1, steps=1)
+        assert status == 503
+        assert answer == {"detail": str(StoppingError())}
+        assert headers["Connection"] == "close"
+        assert [each.result()[0] for each in accepted] == [200] * 3
+
+
+def test_a_request_that_is_given_up_is_no_server_error() -> None:
+    """uvicorn cancels what is left when it stops, such as a client that is still sending."""
+    sent: list[Any] = []
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(60)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def serve() -> None:
+        request = asyncio.ensure_future(GivenUp(slow)({"type": "http"}, send, send))
+        await asyncio.sleep(0.01)
+        request.cancel()
+        await request
+
+    asyncio.run(serve())
+    assert sent[0]["status"] == 503
+    assert b"the server is stopping" in sent[1]["body"]
+
+
+def test_idle_connections_keep_nobody_out(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that has been idle for longest is closed, be it new or kept alive."""
+    monkeypatch.setattr(server_module, "MAX_IDLE", 4)
+    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 8)
+    with listening(catalogue) as port:
+        kept = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        kept.request("GET", "/api/health")
+        assert kept.getresponse().read()
+        idle = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(20)]
+        assert is_alive(port)
+        assert kept.sock.recv(1) == b"", "closed by the server"
+        assert idle[0].recv(1) == b""
+        idle[-1].sendall(b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert idle[-1].recv(100).startswith(b"HTTP/1.1 200")
+        for line in (kept, *idle):
+            line.close()
+
+
+def test_a_client_that_does_not_read_its_answer_is_cut_off(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "READ_SECONDS", 0.2)
+    with running(catalogue) as (port, server):
+        with socket.socket() as line:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            line.connect(("127.0.0.1", port))
+            many = b"GET /index.html HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500
+            line.settimeout(1)
+            with suppress(OSError):
+                line.sendall(many)
+            deadline = time.monotonic() + 10
+            while server.server_state.connections and time.monotonic() < deadline:
+                time.sleep(0.05)
+        assert not server.server_state.connections
+
+
+def test_a_server_that_others_can_reach_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "check_free", lambda host, port: None)
+    monkeypatch.setattr(server_module, "make_server", lambda **options: None)
+    monkeypatch.setattr(server_module, "run", lambda server, **options: None)
+    said = {host: CliRunner().invoke(app, ["serve", "--host", host]).output for host in ("127.0.0.1", "::1", "0.0.0.0")}
+    assert "Warning: anybody on the network can use it, because of --host 0.0.0.0." in said["0.0.0.0"]
+    assert "Warning" not in said["127.0.0.1"] + said["::1"]
