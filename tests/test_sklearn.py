@@ -212,9 +212,9 @@ def test_one_huge_value_is_refused_and_one_large_one_is_an_outlier() -> None:
 def test_models_in_units_of_their_own_are_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     x = np.linspace(-2, 2, 30)[:, None]
-    with pytest.raises(ValueError, match=f"{name} works in the units that it was trained in.*; use universal"):
+    with pytest.raises(ValueError, match=f"{name} does not take its units from the data.*; use universal"):
         NDPRegressor(name).fit(x, 1000 + np.sin(x[:, 0]))
-    with pytest.raises(ValueError, match="the model works in the units that it was trained in"):
+    with pytest.raises(ValueError, match="the model does not take its units from the data"):
         NDPRegressor(load_ndp(name)).fit(x, np.sin(x[:, 0]))
 
 
