@@ -255,3 +255,24 @@ def universal(
         return universal_report.reproduce(model, quick=quick, device=device, progress=progress)
 
     present(out, run)
+
+
+@app.command()
+def simulators(
+    model: Annotated[str, typer.Option(help="Name or folder of a universal model.")] = "universal",
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help="Only these, one an option: NDP, SingleTaskGP, scikit-learn, experts (no network)."),
+    ] = None,
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = RESULTS,
+) -> None:
+    """Compare the universal model with fitted GPs on noise-free simulators of one to ten inputs."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import simulators_report
+
+        return simulators_report.reproduce(model, quick=quick, methods=method or (), device=device, progress=progress)
+
+    present(out, run)

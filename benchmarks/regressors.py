@@ -26,6 +26,9 @@ class Prediction:
 
 Regressor = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], Prediction]
 
+# Of new observations at inputs [N, D]: means [N] and standard deviations [N].
+Moments = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
 
 def universal(model: str, device: str) -> Regressor:
     """The pretrained NDP. Its time is that of quantiles, without the density, which only a score needs."""
@@ -44,37 +47,59 @@ def universal(model: str, device: str) -> Regressor:
 def single_task_gp(
     x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray, *, device: str = "cpu"
 ) -> Prediction:
+    """The prediction of `fit_single_task_gp`."""
+    began = time.perf_counter()
+    mean, std = fit_single_task_gp(x, y, device=device)(x_new)
+    return _gaussian(mean, std, y_new, time.perf_counter() - began)
+
+
+def fit_single_task_gp(x: np.ndarray, y: np.ndarray, *, device: str = "cpu") -> Moments:
     """BoTorch's SingleTaskGP as it is, by maximum likelihood, on inputs in the unit box and standardised targets."""
     from botorch.fit import fit_gpytorch_mll
     from botorch.models import SingleTaskGP
     from botorch.models.transforms import Normalize, Standardize
     from gpytorch.mlls import ExactMarginalLogLikelihood
 
-    began = time.perf_counter()
     with warnings.catch_warnings(action="ignore"):
-        inputs, targets, asked = (torch.as_tensor(t, device=device) for t in (x, y[:, None], x_new))
+        inputs, targets = (torch.as_tensor(t, device=device) for t in (x, y[:, None]))
         model = SingleTaskGP(inputs, targets, input_transform=Normalize(x.shape[1]), outcome_transform=Standardize(1))
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        with torch.no_grad():
-            posterior = model.posterior(asked, observation_noise=True)
+
+    def moments(x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        with torch.no_grad(), warnings.catch_warnings(action="ignore"):
+            posterior = model.posterior(torch.as_tensor(x_new, device=device), observation_noise=True)
             mean, variance = (t[:, 0].cpu().numpy() for t in (posterior.mean, posterior.variance))
-            std = np.sqrt(np.maximum(variance, 1e-20))
-    return _gaussian(mean, std, y_new, time.perf_counter() - began)
+        return mean, np.sqrt(np.maximum(variance, 1e-20))
+
+    return moments
 
 
 def gaussian_process_regressor(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray) -> Prediction:
+    """The prediction of `fit_gaussian_process_regressor`."""
+    began = time.perf_counter()
+    mean, std = fit_gaussian_process_regressor(x, y)(x_new)
+    return _gaussian(mean, std, y_new, time.perf_counter() - began)
+
+
+def fit_gaussian_process_regressor(x: np.ndarray, y: np.ndarray, *, restarts: int = 0) -> Moments:
     """scikit-learn's, with an ARD squared exponential kernel and noise, on standardised inputs."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    began = time.perf_counter()
+    kernel = ConstantKernel() * RBF(np.ones(x.shape[1]), (1e-2, 1e3)) + WhiteKernel(0.1, (1e-6, 1e1))
+    gp = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=restarts, random_state=0)
+    fitted = make_pipeline(StandardScaler(), gp)
     with warnings.catch_warnings(action="ignore"):
-        kernel = ConstantKernel() * RBF(np.ones(x.shape[1]), (1e-2, 1e3)) + WhiteKernel(0.1, (1e-6, 1e1))
-        gp = make_pipeline(StandardScaler(), GaussianProcessRegressor(kernel, normalize_y=True, random_state=0))
-        mean, std = gp.fit(x, y).predict(x_new, return_std=True)
-    return _gaussian(mean, np.maximum(std, 1e-10), y_new, time.perf_counter() - began)
+        fitted.fit(x, y)
+
+    def moments(x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        with warnings.catch_warnings(action="ignore"):
+            mean, std = fitted.predict(x_new, return_std=True)
+        return mean, np.maximum(std, 1e-10)
+
+    return moments
 
 
 def random_forest(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray) -> Prediction:
