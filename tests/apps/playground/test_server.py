@@ -246,12 +246,13 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(
         with socket.socket() as line:
             line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             line.connect(("127.0.0.1", port))
-            many = b"GET /index.html HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500
+            many = b"GET /style.css HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2000
             line.settimeout(1)
             with suppress(OSError):
                 line.sendall(many)
             deadline = time.monotonic() + 10
-            while server.server_state.connections and time.monotonic() < deadline:
+            served = server.server_state
+            while (served.connections or not served.total_requests) and time.monotonic() < deadline:
                 time.sleep(0.05)
         assert not server.server_state.connections
 
