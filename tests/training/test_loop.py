@@ -96,6 +96,27 @@ def test_a_run_that_was_cut_resumes_to_the_same_bits(cut: int, tmp_path: Path) -
     assert_same(weights_after(folder.recipe(), folder), weights_after(plan))
 
 
+@pytest.mark.parametrize("optimiser", ["muon", "adamw"])
+def test_weights_that_learn_in_some_steps_only_resume_to_the_same_bits(optimiser: str, tmp_path: Path) -> None:
+    """The gate learns in every fourth step, and the code of function values in none."""
+    network = SMALL | {"experts": True, "separates_noise": True}
+    plan = recipe(prior="step", steps=14, batch=2, most_context=6, targets=8, optimiser=optimiser, network=network)
+    folder = RunFolder.create(tmp_path / "run", plan)
+
+    class CutError(Exception):
+        pass
+
+    for cut in (2, 7, 9):
+
+        def stop(progress: Progress, cut: int = cut) -> None:
+            if progress.step == cut:
+                raise CutError
+
+        with pytest.raises(CutError):
+            weights_after(plan, folder, report=stop, report_every=1)
+    assert_same(weights_after(plan, folder), weights_after(plan))
+
+
 def test_ctrl_c_in_the_middle_of_a_step_waits_for_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pressed after the weights have moved and before their average has, it still leaves a state of whole steps."""
     plan = recipe()

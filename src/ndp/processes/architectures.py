@@ -26,8 +26,11 @@ MOST = {"number": 4096, "layers": 32, "grid": 2**14}
 def construct(kind: Kind, dim: int, options: dict[str, Any]) -> nn.Module:
     """An untrained network with all of its parameters; `options` go to the package's own constructor."""
     _check_options(dim, options)
+    if kind.convolutional and (dim not in _GRIDS or (kind is Kind.CONVNP and dim == 3)):
+        raise ValueError(f"{kind} is infeasible for {dim} input dimensions: it convolves over a grid of them")
+    nps = package()
     try:
-        return _construct(kind, dim, options)
+        return _construct(nps, kind, dim, options)
     except Exception as error:  # the package says in many ways that it does not take an option
         raise ValueError(f"the neural process {kind} does not take these settings: {first_line(error)}") from error
 
@@ -61,12 +64,9 @@ def _check_options(dim: int, options: dict[str, Any]) -> None:
         raise ValueError(f"these settings need a grid of {points:.3g} points; it may have {MOST['grid']:,}")
 
 
-def _construct(kind: Kind, dim: int, options: dict[str, Any]) -> nn.Module:
-    nps = package()
+def _construct(nps: Any, kind: Kind, dim: int, options: dict[str, Any]) -> nn.Module:
     made: dict[str, Any] = {"dim_x": dim, "dim_y": 1, "likelihood": "lowrank" if kind is Kind.GNP else "het"}
     if kind.convolutional:
-        if dim not in _GRIDS or (kind is Kind.CONVNP and dim == 3):
-            raise ValueError(f"{kind} is infeasible for {dim} input dimensions: it convolves over a grid of them")
         made |= _GRIDS[dim] | ({"dim_lv": 16} if kind.latent else {})
         network = nps.construct_convgnp(**(made | options))
     else:

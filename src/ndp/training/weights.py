@@ -65,35 +65,45 @@ class Weights:
         self.network.requires_grad_(False)
 
     def state(self, step: int, seconds: float) -> TrainingState:
-        """Everything that a resumed run needs."""
+        """Everything that a resumed run needs.
+
+        A parameter without a gradient in a step is left alone by it, and counts it not. One that never had a gradient has the
+        moments that the optimiser would begin with.
+        """
         tensors = {f"weight/{name}": parameter.detach() for name, parameter in self.network.named_parameters()}
         for (name, parameter), mean in zip(self.parameters.items(), self.average, strict=True):
             moments = self.optimizer.state[parameter]
             tensors[f"average/{name}"] = mean
-            tensors[f"first/{name}"] = moments["exp_avg"]
-            if "exp_avg_sq" in moments:
-                tensors[f"second/{name}"] = moments["exp_avg_sq"]
+            tensors[f"first/{name}"] = moments.get("exp_avg", torch.zeros_like(mean))
+            if self._has_second(parameter):
+                tensors[f"second/{name}"] = moments.get("exp_avg_sq", torch.zeros_like(mean))
+                tensors[f"steps/{name}"] = moments.get("step", torch.zeros(()))
         return TrainingState(step, seconds, tensors)
+
+    def _has_second(self, parameter: nn.Parameter) -> bool:
+        """Whether a parameter is AdamW's, which keeps its second moment too, and counts its steps."""
+        optimizer = getattr(self.optimizer, "optimizer", self.optimizer)  # within Fabric's
+        return not isinstance(optimizer, Muon) or not optimizer.moves_matrix(parameter)
 
     def _check(self, state: TrainingState) -> None:
         """That a state is of this network."""
-        needed = {f"weight/{name}": parameter for name, parameter in self.network.named_parameters()}
+        needed: dict[str, Tensor] = {f"weight/{name}": parameter for name, parameter in self.network.named_parameters()}
         for name, parameter in self.parameters.items():
             needed |= {f"average/{name}": parameter, f"first/{name}": parameter}
-            if not isinstance(self.optimizer, Muon) or not self.optimizer.moves_matrix(parameter):
-                needed[f"second/{name}"] = parameter
+            if self._has_second(parameter):
+                needed |= {f"second/{name}": parameter, f"steps/{name}": torch.zeros(())}
         of_another = "the state is of another network or optimiser"
         advice = "resume with the recipe it was saved by"
         for name in (*needed, *state.tensors):
             if name not in needed or name not in state.tensors:
                 word = "lacks" if name in needed else "has an unknown"
                 raise ValueError(f"{of_another}: it {word} {short(name)}; {advice}")
-        for name, parameter in needed.items():
+        for name, like in needed.items():
             found = state.tensors[name]
-            if (found.shape, found.dtype) != (parameter.shape, parameter.dtype):
+            if (found.shape, found.dtype) != (like.shape, like.dtype):
                 raise ValueError(
-                    f"{of_another}: {name} is {found.dtype} of shape {short(list(found.shape))}, and not {parameter.dtype} "
-                    f"of shape {list(parameter.shape)}; {advice}"
+                    f"{of_another}: {name} is {found.dtype} of shape {short(list(found.shape))}, and not {like.dtype} "
+                    f"of shape {list(like.shape)}; {advice}"
                 )
 
     @torch.no_grad()
@@ -107,7 +117,8 @@ class Weights:
             moments = {"exp_avg": state.tensors[f"first/{name}"].clone()}
             if (second := state.tensors.get(f"second/{name}")) is not None:
                 on_graph = self.optimizer.param_groups[0]["capturable"]
-                moments["step"] = torch.tensor(float(state.step), device=parameter.device if on_graph else "cpu")
+                steps = state.tensors[f"steps/{name}"].clone()
+                moments["step"] = steps if on_graph else steps.cpu()
                 moments["exp_avg_sq"] = second.clone()
             self.optimizer.state[parameter] = moments
         return state.step
