@@ -59,11 +59,11 @@ _RENAMED_SETTINGS = {
     "scouts": "anchor_points",
 }
 _RENAMED_WEIGHTS = (
-    (r"^trust\.read\.", "gate.first."),
-    (r"^trust\.think\.", "gate.second."),
-    (r"^trust\.tell\.", "gate.last."),
-    (r"^dims_code$", "input_count_code"),
-    (r"\.crowd\.", ".density."),
+    (re.compile(r"^trust\.read\."), "gate.first."),
+    (re.compile(r"^trust\.think\."), "gate.second."),
+    (re.compile(r"^trust\.tell\."), "gate.last."),
+    (re.compile(r"^dims_code$"), "input_count_code"),
+    (re.compile(r"\.crowd\."), ".density."),
 )
 
 
@@ -107,7 +107,7 @@ def current_weights(weights: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
 def current_weight_name(name: str) -> str:
     """The name of today of a weight."""
     for before, now in _RENAMED_WEIGHTS:
-        name = re.sub(before, now, name)
+        name = before.sub(now, name)
     return name
 
 
