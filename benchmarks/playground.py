@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -74,22 +74,25 @@ def reproduce_load(*, clients: int, seconds: float, progress: Progress) -> Repor
 
 
 @contextmanager
-def running_server() -> Iterator[tuple[int, int]]:
-    """`ndp serve` in a process of its own on a free port; yields the port and the process's id."""
+def running_server(log: Path = Path(os.devnull)) -> Iterator[tuple[int, int]]:
+    """`ndp serve` in a process of its own on a free port, with its errors in `log`; yields the port and the process's id."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "ndp", "serve", "--no-open", "--port", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with log.open("w") as errors, subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors) as process:
         try:
             deadline = time.monotonic() + 120
             while not _is_up(port):
                 if process.poll() is not None or time.monotonic() > deadline:
-                    raise OSError(f"the server did not start: {process.stderr.read() if process.stderr else ''}")
+                    raise OSError("the server did not start; `ndp serve` says why")
                 time.sleep(0.1)
             yield port, process.pid
         finally:
             process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=60)
+            process.kill()
 
 
 def measure_speed(*, clicks: int, draws: int = 32, calls: int = 7, progress: Progress = lambda words: None) -> Speed:
@@ -163,7 +166,7 @@ def measure_load(*, clients: int, seconds: float, progress: Progress = lambda wo
             thread.start()
         while time.monotonic() < end:
             time.sleep(min(0.5, seconds / 20))
-            memory.append(_memory(process))
+            memory.append(memory_of(process))
             progress(
                 f"{sum(map(len, outcomes))} answers, {memory[-1]:.0f} MB, {max(0.0, end - time.monotonic()):.0f} s left"
             )
@@ -213,7 +216,7 @@ def _is_up(port: int) -> bool:
         return False
 
 
-def _memory(process: int) -> float:
+def memory_of(process: int) -> float:
     """Resident memory in MB; NaN where the system does not report it."""
     try:
         pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
