@@ -2,21 +2,19 @@
 
 import http.client
 import json
-import os
 import shutil
-import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.playground_server import memory_of, running_server
+from benchmarks.reliability.server import STEPS, ask_at_once, memory_around, statuses_of_a_stop
+from benchmarks.reliability.server_requests import largest
 from benchmarks.report import Progress, Report
 from ndp.apps.cli.common import require
 
@@ -46,8 +44,27 @@ class Load:
     errors: int
     median_seconds: float
     p95_seconds: float
+    p99_seconds: float
     memory_early: float
     memory_late: float
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What becomes of sixteen largest requests at once (seconds), of the memory (MB), and of four requests at a SIGTERM."""
+
+    answered: int
+    refused: int
+    slowest_answer: float
+    slowest_refusal: float
+    memory_start: float
+    memory_end: float
+    stopped: list[int]
+
+    @property
+    def hold(self) -> bool:
+        within = self.answered + self.refused == 16 and self.slowest_refusal < 2
+        return within and self.memory_end < 1.2 * self.memory_start and set(self.stopped) == {200}
 
 
 def reproduce_speed(*, clicks: int, draws: int, calls: int, progress: Progress) -> Report:
@@ -62,37 +79,23 @@ def reproduce_speed(*, clicks: int, draws: int, calls: int, progress: Progress) 
 
 
 def reproduce_load(*, clients: int, seconds: float, progress: Progress) -> Report:
-    """Answers to many clients in words; failed if there was an error."""
+    """Answers to many clients, and to the largest requests, in words; failed if there was an error."""
     require("fastapi", "uvicorn", extra="serve")
     load = measure_load(clients=clients, seconds=seconds, progress=progress)
+    limits = measure_limits(progress=progress)
     words = (
         f"{load.clients} clients for {load.seconds:.0f} s: {load.answers} answers, {load.errors} errors; "
-        f"median {load.median_seconds:.2f} s, 95th percentile {load.p95_seconds:.2f} s; "
-        f"memory {load.memory_early:.0f} MB, at the end {load.memory_late:.0f} MB"
+        f"median {load.median_seconds:.2f} s, 95th percentile {load.p95_seconds:.2f} s, "
+        f"99th percentile {load.p99_seconds:.2f} s; "
+        f"memory {load.memory_early:.0f} MB, at the end {load.memory_late:.0f} MB.\n"
+        f"Sixteen of the largest requests at once: {limits.answered} answered within {limits.slowest_answer:.1f} s, "
+        f"{limits.refused} told within {limits.slowest_refusal:.2f} s when to come back.\n"
+        f"Memory after the largest requests: {limits.memory_end:.0f} MB, before them {limits.memory_start:.0f} MB.\n"
+        f"Stopped with four requests in flight: {', '.join(map(str, limits.stopped))}"
     )
-    return Report("playground-load", [], words, asdict(load), failed=load.errors > 0)
-
-
-@contextmanager
-def running_server(log: Path = Path(os.devnull)) -> Iterator[tuple[int, int]]:
-    """`ndp serve` in a process of its own on a free port, with its errors in `log`; yields the port and the process's id."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "ndp", "serve", "--no-open", "--port", str(port)]
-    with log.open("w") as errors, subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors) as process:
-        try:
-            deadline = time.monotonic() + 120
-            while not _is_up(port):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise OSError("the server did not start; `ndp serve` says why")
-                time.sleep(0.1)
-            yield port, process.pid
-        finally:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=60)
-            process.kill()
+    return Report(
+        "playground-load", [], words, asdict(load) | asdict(limits), failed=load.errors > 0 or not limits.hold
+    )
 
 
 def measure_speed(*, clicks: int, draws: int = 32, calls: int = 7, progress: Progress = lambda words: None) -> Speed:
@@ -175,7 +178,7 @@ def measure_load(*, clients: int, seconds: float, progress: Progress = lambda wo
     quarter = max(1, len(memory) // 4)
     all_of_them = [one for each in outcomes for one in each]
     good = [taken for taken, fine in all_of_them if fine] or [float("nan")]
-    median, p95 = np.quantile(good, [0.5, 0.95])
+    median, p95, p99 = np.quantile(good, [0.5, 0.95, 0.99])
     return Load(
         clients=clients,
         seconds=seconds,
@@ -183,8 +186,32 @@ def measure_load(*, clients: int, seconds: float, progress: Progress = lambda wo
         errors=sum(not fine for _, fine in all_of_them),
         median_seconds=float(median),
         p95_seconds=float(p95),
+        p99_seconds=float(p99),
         memory_early=float(np.median(memory[quarter : 2 * quarter])),
         memory_late=float(np.median(memory[-quarter:])),
+    )
+
+
+def measure_limits(*, steps: int = STEPS, progress: Progress = lambda words: None) -> Limits:
+    """The largest requests, of `steps` solver calls: sixteen at once, one of each kind, and at a SIGTERM."""
+    progress("Starting the server")
+    with running_server() as (port, process):
+        progress("One of each kind")
+        start, end = memory_around(port, process, steps)
+        progress("Sixteen at once")
+        answers = ask_at_once(port, largest(steps)[0])
+        progress("Stopping at work")
+        stopped, _ = statuses_of_a_stop(port, process)
+    answered = [answer.seconds for answer in answers if answer.status == 200]
+    refused = [answer.seconds for answer in answers if answer.status in (429, 503) and answer.retry_after]
+    return Limits(
+        answered=len(answered),
+        refused=len(refused),
+        slowest_answer=max(answered, default=0.0),
+        slowest_refusal=max(refused, default=0.0),
+        memory_start=start,
+        memory_end=end,
+        stopped=stopped,
     )
 
 
@@ -205,21 +232,3 @@ def _keep_asking(port: int, client: int, end: float, outcomes: list[tuple[float,
                 connection.close()
                 fine = False
             outcomes.append((time.monotonic() - begun, fine))
-
-
-def _is_up(port: int) -> bool:
-    try:
-        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=2)) as connection:
-            connection.request("GET", "/api/health")
-            return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-
-
-def memory_of(process: int) -> float:
-    """Resident memory in MB; NaN where the system does not report it."""
-    try:
-        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-    except OSError:
-        return float("nan")
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6

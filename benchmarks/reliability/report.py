@@ -48,7 +48,9 @@ def reproduce(names: Sequence[str], *, quick: bool, progress: Progress) -> Repor
     lines = [f"{failure.attempt}: {failure.found}" for failure in failures[:SHOWN]]
     if len(failures) > SHOWN:
         lines.append(f"and {len(failures) - SHOWN} more, in the file of numbers")
-    rows = [(f"{one.name}: {FAMILIES[one.name]}", str(one.tried), str(one.held), f"{one.seconds:.0f}") for one in counts]
+    rows = [
+        (f"{one.name}: {FAMILIES[one.name]}", str(one.tried), str(one.held), f"{one.seconds:.0f}") for one in counts
+    ]
     table = Table("", ("family", "tried", "held", "seconds"), rows)
     return Report(
         "reliability",

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.playground import memory_of, running_server
+from benchmarks.playground_server import memory_of, running_server
 from benchmarks.reliability.attempts import Attempt, Sizes
 from benchmarks.reliability.server_requests import Answer, Request, ask, damaged, judge, largest, post, small
 
@@ -33,47 +33,58 @@ def attempts(sizes: Sizes, folder: Path) -> Iterator[Attempt]:
     log = folder / "server.log"
     with running_server(log) as (port, process):
         yield from fuzzed(port, sizes)
-        yield from not_http(port, sizes)
-        yield from leaving(port, sizes)
+        for index in range(sizes.of(40)):
+            yield _attempt("bytes that are no request", send_bytes, port, np.random.default_rng([sizes.seed, 1, index]))
+        for index in range(sizes.of(30)):
+            yield _leaving(port, np.random.default_rng([sizes.seed, 2, index]))
         for _ in range(sizes.of(3)):
-            yield Attempt(f"{IDLE} idle connections", lambda: idle_connections(port))
-        for index in range(sizes.of(3)):
-            request = largest(sizes.of(STEPS))[(0, 2, 5)[index]]
-            yield Attempt(f"sixteen of {request.kind} at once", lambda request=request: at_once(port, request))  # type: ignore[misc]
-        yield Attempt("memory after the largest requests", lambda: memory(port, process, sizes))
-        yield Attempt("stopped at work", lambda: stopped_at_work(port, process, sizes))
-        yield Attempt("the log of the server", lambda: check_log(log))
+            yield _attempt(f"{IDLE} idle connections", idle_connections, port)
+        for request in [largest(sizes.of(STEPS))[k] for k in (0, 2, 5)][: sizes.of(3)]:
+            yield _attempt(f"sixteen of {request.kind} at once", at_once, port, request)
+        yield _attempt("memory after the largest requests", memory, port, process, sizes.of(STEPS))
+        yield from _stopped(port, process, log)
     for index in range(1, sizes.of(3)):
         log = folder / f"server-{index}.log"
         with running_server(log) as (port, process):
-            yield Attempt("stopped at work", lambda port=port, process=process: stopped_at_work(port, process, sizes))  # type: ignore[misc]
-            yield Attempt("the log of the server", lambda log=log: check_log(log))  # type: ignore[misc]
+            yield from _stopped(port, process, log)
+
+
+def _attempt(name: str, call: Callable[..., str | None], *given: Any) -> Attempt:
+    def run() -> str | None:
+        try:
+            return call(*given)
+        except Exception as error:  # such as no answer at all
+            return f"{type(error).__name__}: {error}"
+
+    return Attempt(name, run)
 
 
 def fuzzed(port: int, sizes: Sizes) -> Iterator[Attempt]:
     """Small requests with one thing wrong."""
     for index in range(sizes.of(540)):
         request = damaged(np.random.default_rng([sizes.seed, index]))
-        yield Attempt(request.kind, lambda request=request: answered(port, request))  # type: ignore[misc]
+        yield _attempt(request.kind, answered, port, request)
+
+
+def _leaving(port: int, rng: np.random.Generator) -> Attempt:
+    """Clients that hang up while their work waits or goes on; the work is not finished for nobody."""
+    costly = [request for request in largest(STEPS) if request.kind not in ("exact", "joint")]
+    chosen = [costly[k] for k in rng.integers(0, len(costly), 3)]
+    names = ", ".join(request.kind for request in chosen)
+    return _attempt(f"clients leave: {names}", leave, port, chosen, float(rng.uniform(0, 0.4)))
+
+
+def _stopped(port: int, process: int, log: Path) -> Iterator[Attempt]:
+    yield _attempt("stopped at work", stopped_at_work, port, process)
+    yield _attempt("the log of the server", check_log, log)
 
 
 def answered(port: int, request: Request) -> str | None:
-    try:
-        return judge(request, ask(port, request))
-    except Exception as error:  # no answer, or one that is not JSON
-        return f"{type(error).__name__}: {error}"
-
-
-def not_http(port: int, sizes: Sizes) -> Iterator[Attempt]:
-    """Bytes that are no request; the server says so, or hangs up, and answers the next client."""
-    for index in range(sizes.of(40)):
-        yield Attempt(
-            "bytes that are no request",
-            lambda seed=[sizes.seed, 1, index]: send_bytes(port, np.random.default_rng(seed)),  # type: ignore[misc]
-        )
+    return judge(request, ask(port, request))
 
 
 def send_bytes(port: int, rng: np.random.Generator) -> str | None:
+    """None if the server says that these are no request, or hangs up, and answers the next client."""
     heads = [
         b"",
         b"GET / HTTP/9.9\r\n\r\n",
@@ -91,17 +102,6 @@ def send_bytes(port: int, rng: np.random.Generator) -> str | None:
     if reply and not reply.startswith((b"HTTP/1.1 4", b"HTTP/1.1 505")):
         return f"answers {reply[:100]!r}"
     return _is_free(port)
-
-
-def leaving(port: int, sizes: Sizes) -> Iterator[Attempt]:
-    """Clients that hang up while their work waits or goes on; the work is not finished for nobody."""
-    for index in range(sizes.of(30)):
-        rng = np.random.default_rng([sizes.seed, 2, index])
-        costly = [request for request in largest(STEPS) if request.kind not in ("exact", "joint")]
-        chosen = [costly[k] for k in rng.integers(0, len(costly), 3)]
-        after = float(rng.uniform(0, 0.4))
-        names = ", ".join(request.kind for request in chosen)
-        yield Attempt(f"clients leave: {names}", lambda chosen=chosen, after=after: leave(port, chosen, after))  # type: ignore[misc]
 
 
 def leave(port: int, requests: list[Request], after: float) -> str | None:
@@ -140,11 +140,15 @@ def idle_connections(port: int) -> str | None:
 
 def at_once(port: int, request: Request, clients: int = 16) -> str | None:
     """None if each of the clients is answered, or told at once when to come back."""
-    with ThreadPoolExecutor(clients) as pool:
-        answers = list(pool.map(lambda _: ask(port, request), range(clients)))
+    answers = ask_at_once(port, request, clients)
     if not any(answer.status == 200 for answer in answers):
         return "no client is served"
     return next(filter(None, map(_late, answers)), None)
+
+
+def ask_at_once(port: int, request: Request, clients: int = 16) -> list[Answer]:
+    with ThreadPoolExecutor(clients) as pool:
+        return list(pool.map(lambda _: ask(port, request), range(clients)))
 
 
 def _late(answer: Answer) -> str | None:
@@ -157,14 +161,18 @@ def _late(answer: Answer) -> str | None:
     return None if answer.retry_after else f"a {answer.status} does not say when to come back"
 
 
-def memory(port: int, process: int, sizes: Sizes) -> str | None:
-    """None if the largest requests leave the memory within a fifth of its start.
-
-    The start is at rest, after one small request of each kind: models, libraries and their work space are loaded then.
-    """
-    start = _memory_after(port, process, small())
-    end = _memory_after(port, process, largest(sizes.of(STEPS)))
+def memory(port: int, process: int, steps: int) -> str | None:
+    """None if the largest requests leave the memory within a fifth of its start."""
+    start, end = memory_around(port, process, steps)
     return f"{end:.0f} MB in place of {start:.0f}" if end > GROWTH * start else None
+
+
+def memory_around(port: int, process: int, steps: int) -> tuple[float, float]:
+    """Memory before and after one of the largest requests of each kind, at rest, in MB.
+
+    Before them is after one small request of each kind: models, libraries and their work space are loaded then.
+    """
+    return _memory_after(port, process, small()), _memory_after(port, process, largest(steps))
 
 
 def _memory_after(port: int, process: int, requests: list[Request]) -> float:
@@ -176,25 +184,30 @@ def _memory_after(port: int, process: int, requests: list[Request]) -> float:
     return memory_of(process)
 
 
-def stopped_at_work(port: int, process: int, sizes: Sizes) -> str | None:
+def stopped_at_work(port: int, process: int) -> str | None:
     """None if SIGTERM answers what is in flight, and refuses what comes later."""
+    statuses, late = statuses_of_a_stop(port, process)
+    if statuses != [200] * len(statuses):
+        return f"what was in flight is answered with {statuses}"
+    if late not in (None, 503):
+        return f"a request that comes later is answered with {late}"
+    deadline = time.monotonic() + 40
+    while _listens(port) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return "the server does not end" if _listens(port) else None
+
+
+def statuses_of_a_stop(port: int, process: int) -> tuple[list[int], int | None]:
+    """Statuses of four requests that are in flight at a SIGTERM, and of one that comes later (None: nobody listens)."""
     work: dict[str, Any] = {"model": "se", "at": [k / 100 for k in range(100)], "draws": 10, "steps": 50}
     waiting = post("draws", "draws", **work)
     with ThreadPoolExecutor(4) as pool:
         asked = [pool.submit(ask, port, waiting) for _ in range(4)]
         time.sleep(0.5)
         os.kill(process, signal.SIGTERM)
-        time.sleep(0.2)
+        time.sleep(0.3)  # the server looks for signals ten times a second
         late = _late_request(port)
-        statuses = [one.result().status for one in asked]
-    if statuses != [200] * 4:
-        return f"what was in flight is answered with {statuses}"
-    if late not in (None, 200, 503):
-        return f"a request that comes later is answered with {late}"
-    deadline = time.monotonic() + 40
-    while _listens(port) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return "the server does not end" if _listens(port) else None
+        return [one.result().status for one in asked], late
 
 
 def _late_request(port: int) -> int | None:

@@ -4,9 +4,8 @@ import math
 
 # Measured with `se`; other networks take up to twice as long.
 EXACT, JOINT_STEP = 0.1, 0.4
-# Estimates below this many seconds are mostly overhead, which tells little about long work.
-TELLING = 0.1
-WINDOW = 10.0  # seconds of work that the pace is an average over
+# Seconds of work that the pace is an average over, and the weight of the pace that is assumed at first.
+WINDOW, ASSUMED = 10.0, 0.1
 
 
 def drawing_cost(*, context: int, points: int, draws: int, steps: int) -> float:
@@ -29,14 +28,13 @@ class Pace:
     """Seconds that this machine takes for work that is estimated at one second, over the recent work."""
 
     def __init__(self) -> None:
-        self._estimated = self._taken = TELLING
+        self._estimated = self._taken = ASSUMED
 
     @property
     def ratio(self) -> float:
         return self._taken / self._estimated
 
     def learn(self, *, estimated: float, taken: float) -> None:
-        if estimated >= TELLING:
-            kept = math.exp(-estimated / WINDOW)
-            self._estimated = kept * self._estimated + estimated
-            self._taken = kept * self._taken + taken
+        kept = math.exp(-estimated / WINDOW)
+        self._estimated = kept * self._estimated + estimated
+        self._taken = kept * self._taken + taken
