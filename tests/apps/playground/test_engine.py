@@ -97,6 +97,22 @@ def test_a_task_that_finds_nobody_is_accepted_whatever_it_costs() -> None:
     assert second.seconds in (49, 50)
 
 
+def test_a_client_that_has_its_answer_finds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its next task must not be refused because of the one that was just finished."""
+    busy: list[bool] = []
+    settle = engine_module._settle
+
+    def watched(*given: Any) -> None:
+        busy.append(engine.busy)
+        settle(*given)
+
+    monkeypatch.setattr(engine_module, "_settle", watched)
+    engine = Engine()
+    assert asyncio.run(engine.run(single(lambda wanted: 1), None, cost=50.0)) == 1
+    engine.close()
+    assert busy == [False]
+
+
 def test_too_many_tasks_are_refused() -> None:
     engine = Engine(max_waiting=3)
     answers = asyncio.run(ask_at_once(engine, Gate(), [0.0] * 9))

@@ -61,6 +61,10 @@ class _Entry:
     dropped: bool = False
 
 
+# A task with its result, or with the error in place of it.
+_Outcome = tuple[_Entry, Any, Exception | None]
+
+
 class Engine:
     """Computes tasks in one worker thread. A task that is cancelled while it waits is never started.
 
@@ -127,7 +131,7 @@ class Engine:
         if self._thread is not None:
             self._thread.join(timeout=CLOSING)
         for entry in self._waiting:
-            _settle(entry, error=StoppingError())
+            _settle(entry, None, StoppingError())
         self.pool.shutdown(wait=False)
 
     def _check_room(self, cost: float) -> None:
@@ -149,7 +153,10 @@ class Engine:
             rested = not batch
             if batch:
                 self.largest_batch = max(self.largest_batch, len(batch))
-                self._answer(batch)
+                outcomes = self._compute(batch)
+                self._batch = []  # before the clients know, who may ask for more at once
+                for outcome in outcomes:
+                    _settle(*outcome)
             else:
                 give_back_freed_memory()
 
@@ -159,7 +166,6 @@ class Engine:
         Empty where none comes in so many seconds, and None when the engine closes.
         """
         with self._changed:
-            self._batch = []
             while True:
                 if self._closed:
                     return None
@@ -178,7 +184,7 @@ class Engine:
             self._waiting = deque(entry for entry in alive if id(entry) not in chosen)
             return self._batch
 
-    def _answer(self, batch: list[_Entry]) -> None:
+    def _compute(self, batch: list[_Entry]) -> list[_Outcome]:
         def wanted() -> bool:
             return not self._closed and any(not entry.dropped for entry in batch)
 
@@ -186,23 +192,18 @@ class Engine:
         try:
             answers = batch[0].compute([entry.task for entry in batch], wanted)
         except UnwantedError:
-            for entry in batch:
-                _settle(entry, error=StoppingError())
-            return
+            return [(entry, None, StoppingError()) for entry in batch]
         except Exception as error:
             if len(batch) == 1:
-                _settle(batch[0], error=error)
-            else:  # a task that fails must not fail the others of its batch
-                for entry in batch:
-                    self._answer([entry])
-            return
+                return [(batch[0], None, error)]
+            # a task that fails must not fail the others of its batch
+            return [outcome for entry in batch for outcome in self._compute([entry])]
         if len(batch) == 1:  # tasks of a batch share an overhead, which their estimates count once each
             self._pace.learn(estimated=batch[0].cost, taken=time.monotonic() - begun)
-        for entry, answer in zip(batch, answers, strict=True):
-            _settle(entry, answer)
+        return [(entry, answer, None) for entry, answer in zip(batch, answers, strict=True)]
 
 
-def _settle(entry: _Entry, answer: Any = None, error: Exception | None = None) -> None:
+def _settle(entry: _Entry, answer: Any, error: Exception | None) -> None:
     def settle() -> None:
         if entry.answer.done():
             return
