@@ -199,6 +199,17 @@ def test_a_server_that_stops_answers_what_it_has_accepted(catalogue: Catalogue) 
         assert [each.result()[0] for each in accepted] == [200] * 3
 
 
+def test_a_second_interrupt_gives_up_what_is_in_flight(catalogue: Catalogue, capfd: pytest.CaptureFixture[str]) -> None:
+    with running(catalogue) as (port, server), ThreadPoolExecutor(4) as pool:
+        accepted = [pool.submit(post, port, "draws", **LARGE | {"draws": 40, "steps": 50, "seed": k}) for k in range(4)]
+        deadline = time.monotonic() + 5
+        while health(port)["waiting"] < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        server.should_exit = server.force_exit = True
+        assert [each.result()[0] for each in accepted] == [503] * 4
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_a_request_that_is_given_up_is_no_server_error() -> None:
     """uvicorn cancels what is left when it stops, such as a client that is still sending."""
     sent: list[Any] = []

@@ -103,6 +103,8 @@ class Server(uvicorn.Server):
             async with asyncio.timeout(PATIENCE):
                 while self._engine.busy and not self.force_exit:
                     await asyncio.sleep(0.05)
+        await asyncio.to_thread(self._engine.close)  # what is left gets a 503
+        self.force_exit = False  # with it, uvicorn ends with a traceback of the app that it leaves behind
         await super().shutdown(sockets)
 
 
