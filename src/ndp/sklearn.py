@@ -23,7 +23,6 @@ from ndp.processes.posterior import NDPPosterior
 
 # The fewest network calls for joint draws. Seven suffice for Gaussian posteriors. Those of models with unknown hyperparameters
 # are not Gaussian, and two more calls leave two thirds of the error.
-FEWEST_CALLS = 9
 
 
 class NDPRegressor(RegressorMixin, BaseEstimator):
@@ -187,7 +186,7 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
             x,
             n_samples,
             observation_noise=_read_noisy(observation_noise, noisy),
-            steps=max(self.steps, FEWEST_CALLS),
+            steps=self.steps,
             generator=torch.Generator().manual_seed(seed),
         )
         return np.asarray(draws, dtype=np.float64).T

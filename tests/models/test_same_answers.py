@@ -33,6 +33,8 @@ def answers(name: str) -> dict[str, Any]:
     posterior: Any = model.condition(x, y)
     exact, generator = isinstance(model, ndp.GP), torch.Generator().manual_seed(0)
     how: dict[str, Any] = {"observation_noise": True} if exact else {"steps": 8}
+    if name == "universal":
+        how["dependence"] = "network"
     few = how if exact else how | {"num_samples": 16}
     alone: dict[str, Any] = {"joint": False, "steps": 6}
     found = {

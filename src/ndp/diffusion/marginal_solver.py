@@ -26,15 +26,17 @@ APART = 0.3  # least distance of two nodes whose difference gives a slope
 STEEPEST = 0.99  # largest slope at the first level: of a distribution ten times as wide as the noise
 LARGEST_NOISE = 3.0  # in standard deviations: with more noise the slope is too inaccurate for a variance
 LEAST = 1e-9
+NODES = 4
 
 
 @dataclass(frozen=True)
 class SolvedValues:
-    """Moments of every value, and the values at the noises that were asked for."""
+    """Moments of every value, and the values at the noises that were asked for; where any were, at those of the nodes too."""
 
     mean: Float[Tensor, "B M 1"]
     variance: Float[Tensor, "B M 1"]
     asked: Float[Tensor, "S B M 1"]
+    nodes: Float[Tensor, "Q B M 1"]
 
 
 class _Moments:
@@ -67,21 +69,27 @@ def value_levels(steps: int, trained: tuple[float, float], dtype: torch.dtype) -
     return log_uniform(steps, largest=max(largest, 2 * smallest), smallest=smallest, dtype=dtype)
 
 
+def quadrature(nodes: int) -> tuple[list[float], list[float]]:
+    """Places and weights of a Gauss-Hermite quadrature over standard normal noise."""
+    place, weight = np.polynomial.hermite_e.hermegauss(nodes)
+    return place.tolist(), (weight / weight.sum()).tolist()
+
+
 def solve_values(
     denoise: Denoiser,
     asked: Float[Tensor, "S #B"],
     like: Float[Tensor, "B M _"],
     levels: Float[Tensor, "K"],
     *,
-    nodes: int = 4,
+    nodes: int = NODES,
 ) -> SolvedValues:
     """Solve from the noises `asked` and from the nodes to values, each target by itself.
 
     The denoiser is called once a level: for two noises at the first, then for nodes and `asked` in one batch. A value does
     not depend on the other noises in `asked`. Where nothing is asked for, the solver stops as soon as all moments are known.
     """
-    place, weight = np.polynomial.hermite_e.hermegauss(nodes)
-    own, weights = like.new_tensor(place), like.new_tensor(weight / weight.sum()).reshape(-1, 1, 1, 1)
+    place, weight = quadrature(nodes)
+    own, weights = like.new_tensor(place), like.new_tensor(weight).reshape(-1, 1, 1, 1)
     every = torch.cat([own[:, None].expand(-1, asked.shape[1]), asked.to(like)])
     left, right = _neighbours(own, every)
     noise = every[:, :, None, None]
@@ -108,7 +116,7 @@ def solve_values(
             expected = u + pull * c / rho.sqrt() + k / rho * grown
             u, last_step = u + grown, step
     moments.add(0.0, u[:nodes], torch.zeros_like(u[:nodes]))
-    return SolvedValues(moments.mean, moments.variance, u[nodes:])
+    return SolvedValues(moments.mean, moments.variance, u[nodes:], u[:nodes])
 
 
 def _line(

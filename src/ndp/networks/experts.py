@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from ndp.diffusion.levels import alpha, ratio, sigma
+from ndp.gp.copula import GaussianMixtureCopula
 from ndp.networks.embedding import PreciseLinear, log_spaced
 
 # Kernels exp(-r^2 / 2) and (1 + sqrt(3) r) exp(-sqrt(3) r), each with these lengthscales (times the root of the number of
@@ -28,6 +29,7 @@ JITTER = 1e-6
 SHAPE, RATE = 1.0, 1.0
 MOST_NUMBERS = 2**24  # of the covariances that are held at a time
 TARGETS = 256  # that are asked for at a time
+LEAST_WEIGHT = 1e-4  # of an expert that counts in a copula
 MOST_KEPT = 2**25  # numbers of Cholesky factors that are kept for further targets
 
 
@@ -126,12 +128,51 @@ class ExpertPosterior:
         summary.append(torch.full_like(middle, math.log(dim)))
         return ExpertPredictions(log_weight, mean, variance, torch.stack(summary, dim=-1))
 
+    def copula(self, x_target: Float[Tensor, "B M D"], *, of_function: bool) -> GaussianMixtureCopula:
+        """How values at `x_target` depend on each other under the experts that explain the context."""
+        x, mask, x_target = self.x, self.mask, x_target.double()
+        factors = [self._factorise(piece) for piece in self._lengthscales()] if self.factors is None else self.factors
+        log_weight = torch.log_softmax(torch.cat([one.log_evidence.flatten(1) for one in factors], dim=1), dim=1)
+        points = max(x_target.shape[1], x.shape[1])
+        most = max(1, MOST_KEPT // (len(x) * points**2))
+        needed = int((log_weight > math.log(LEAST_WEIGHT)).sum(1).max())
+        log_weight, index = log_weight.topk(min(most, needed), dim=1)
+        smooth = (index // len(NOISES) % 2 == 0)[..., None, None]
+        lengthscale = self._all_lengthscales()[index // (2 * len(NOISES))][..., None, None]
+        noise = _on_device(NOISES, x)[index % len(NOISES)].square()
+
+        def kernel(first: Float[Tensor, "B N D"], second: Float[Tensor, "B M D"]) -> Float[Tensor, "B K N M"]:
+            squared = (first[:, :, None] - second[:, None]).square().sum(-1)[:, None]
+            return torch.where(smooth, _smooth(squared, lengthscale), _rough(squared, lengthscale))
+
+        real = (mask[:, :, None] & mask[:, None])[:, None]
+        own = torch.where(mask[:, None], ratio(self.level).square()[:, None] + JITTER + noise[..., None], 1.0)
+        root, _ = torch.linalg.cholesky_ex(kernel(x, x).masked_fill(~real, 0.0) + torch.diag_embed(own))
+        cross = torch.linalg.solve_triangular(
+            root, kernel(x, x_target).masked_fill(~mask[:, None, :, None], 0.0), upper=False
+        )
+        white = torch.linalg.solve_triangular(
+            root, self.y[:, None, :, None].expand(*root.shape[:2], -1, 1), upper=False
+        )
+        amplitude = (2 * RATE + white.square().sum((-2, -1))) / (2 * SHAPE + mask.sum(1, keepdim=True))
+        added = JITTER if of_function else noise[..., None, None] + JITTER
+        covariance = kernel(x_target, x_target) - cross.mT @ cross
+        covariance = covariance + added * torch.eye(x_target.shape[1]).to(x_target)
+        return GaussianMixtureCopula(
+            torch.log_softmax(log_weight, dim=1),
+            (cross.mT @ white)[..., 0],
+            covariance * amplitude[..., None, None],
+        )
+
+    def _all_lengthscales(self) -> Float[Tensor, "_"]:
+        return _on_device(LENGTHSCALES, self.x) * math.sqrt(self.x.shape[-1])
+
     def _lengthscales(self) -> tuple[Float[Tensor, "_"], ...]:
         """All of them, as many at a time as there is room for."""
         tasks, points = self.mask.shape
         numbers = tasks * points * (points + TARGETS) * 2 * len(NOISES)
         at_a_time = max(1, min(len(LENGTHSCALES), MOST_NUMBERS // max(numbers, 1)))
-        return (_on_device(LENGTHSCALES, self.x) * math.sqrt(self.x.shape[-1])).split(at_a_time)
+        return self._all_lengthscales().split(at_a_time)
 
     def _factorise(self, lengthscales: Float[Tensor, "_"]) -> _Factors:
         x, mask = self.x, self.mask
@@ -153,9 +194,16 @@ class ExpertPosterior:
 
 def _kernels(squared: Float[Tensor, "B 1 N C"], lengthscales: Float[Tensor, "L 1 1"]) -> Float[Tensor, "B 2*L N C"]:
     """Of points at these squared distances: with each lengthscale the smooth kernel and the rough one."""
-    smooth = torch.exp(-0.5 * squared / lengthscales.square())
-    root = math.sqrt(3) * (squared + 1e-20).sqrt() / lengthscales
-    return torch.stack([smooth, (1 + root) * torch.exp(-root)], dim=2).flatten(1, 2)
+    return torch.stack([_smooth(squared, lengthscales), _rough(squared, lengthscales)], dim=2).flatten(1, 2)
+
+
+def _smooth(squared: Tensor, lengthscale: Tensor) -> Tensor:
+    return torch.exp(-0.5 * squared / lengthscale.square())
+
+
+def _rough(squared: Tensor, lengthscale: Tensor) -> Tensor:
+    root = math.sqrt(3) * (squared + 1e-20).sqrt() / lengthscale
+    return (1 + root) * torch.exp(-root)
 
 
 def _log_student(size: Tensor, count: Tensor) -> Tensor:

@@ -208,6 +208,7 @@ class NDPModelPosterior(Posterior):
             self._units.to_model_x(x),
             len(noise),
             observation_noise=self._observation_noise,
+            dependence="network",  # which has gradients
             steps=self._model.steps,
             base_noise=noise,
         )

@@ -22,6 +22,7 @@ from ndp.core.typing import ContextEncoder, Denoiser, JointNetwork, Network
 from ndp.diffusion.levels import CLEAN, alpha, level_of_ratio, log_uniform, noisiest_ratio
 from ndp.diffusion.prediction import Prediction
 from ndp.diffusion.solvers import LastStep, half_to_zero, to_zero
+from ndp.gp.copula import GaussianMixtureCopula
 from ndp.networks.cuda_graphs import GraphedCall
 
 # Draws are passed to the network in pieces of about this many tokens, which bounds the memory of a call. On a CPU they are few
@@ -131,6 +132,18 @@ class EncodedContext:
             return _in_pieces(replayed, y_t, level.to(self.diffusion.dtype), tokens=x.shape[1] * x.shape[2])
 
         return denoise
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether GP experts say how values depend on each other."""
+        return self._encoding is not None and getattr(self.diffusion.network, "gate", None) is not None
+
+    @torch.no_grad()
+    def copula(self, x: Float[Tensor, "B M D"], *, observation_noise: bool) -> GaussianMixtureCopula:
+        """How the values at `x` depend on each other under the GP experts."""
+        of_function = self.diffusion.separates_noise and not observation_noise
+        copula: GaussianMixtureCopula = self._encoding.experts.copula(self._placed(x), of_function=of_function)
+        return copula
 
     def inputs_given(self, y: Float[Tensor, "B M P"]) -> Denoiser:
         """E[x0 | x_t, y, context] of targets whose values are known; what a solver calls `y_t` are inputs here."""

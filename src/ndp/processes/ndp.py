@@ -22,6 +22,7 @@ from ndp.gp.exact import GP
 from ndp.networks.registry import JOINT, current_weights, describe_network, make_network_of_shapes
 from ndp.priors.tasks import Source
 from ndp.processes.conditioning import Diffusion, EncodedContext
+from ndp.processes.dependence import Dependence
 from ndp.processes.description import (
     check_units,
     read_about,
@@ -30,7 +31,7 @@ from ndp.processes.description import (
     read_num_outputs,
     read_trained_ratios,
 )
-from ndp.processes.posterior import DENSITY_STEPS, STEPS, NDPPosterior
+from ndp.processes.posterior import DENSITY_STEPS, NDPPosterior
 from ndp.processes.repaint import RePaintPosterior
 from ndp.processes.validation import Validation
 
@@ -126,7 +127,8 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
         *,
         joint: bool = True,
         observation_noise: bool | None = None,
-        steps: int = STEPS,
+        dependence: Dependence | str | None = None,
+        steps: int | None = None,
         solver: Solver = dpm_solver,
         generator: torch.Generator | None = None,
         base_noise: Array | None = None,
@@ -137,6 +139,7 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
             num_samples,
             joint=joint,
             observation_noise=observation_noise,
+            dependence=dependence,
             steps=steps,
             solver=solver,
             generator=generator,

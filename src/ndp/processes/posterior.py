@@ -26,6 +26,7 @@ from ndp.diffusion import likelihood
 from ndp.diffusion.solvers import Solver, dpm_solver, from_noise, to_zero
 from ndp.processes import single_values
 from ndp.processes.conditioning import EncodedContext
+from ndp.processes.dependence import Dependence, ValuesByExperts, wants_experts
 from ndp.processes.deprecated import OldView
 from ndp.processes.points import give_inputs, read_num_points, read_wanted_values
 
@@ -41,6 +42,9 @@ class NDPPosterior(HasMoments):
     itself: moments, quantiles and densities then need few network calls and no random numbers, and do not depend on what else
     is asked for. `observation_noise=True` asks for new observations and `False` for values of the function; the default is the
     function where the model can separate it from its noise, and else the one kind of values that the model has.
+
+    `dependence` says how joint values depend on each other (`Dependence`). The default is "experts" where the network has them
+    and no gradients are asked for, else "network".
     """
 
     def __init__(self, encoded: EncodedContext, form: Form, units: Units) -> None:
@@ -72,15 +76,18 @@ class NDPPosterior(HasMoments):
         *,
         joint: bool = True,
         observation_noise: bool | None = None,
-        steps: int = STEPS,
+        dependence: Dependence | str | None = None,
+        steps: int | None = None,
         solver: Solver = dpm_solver,
         generator: torch.Generator | None = None,
         base_noise: Array | None = None,
     ) -> Array:
-        """Draws at `x`, [S B M P], in `steps` calls of the network (with the default solver).
+        """Draws at `x`, [S B M P].
 
-        A draw is a deterministic, differentiable function of its own noise, the context and the inputs. The noise comes from
-        `generator`, or is given as `base_noise` with the shape of the answer.
+        They take `steps` calls of the network for each draw (20 with the default solver), or with `dependence="experts"` for
+        all of them (10). A draw is a deterministic function of its own noise, the context and the inputs, and with
+        `dependence="network"` a differentiable one. The noise comes from `generator`, or is given as `base_noise` with the
+        shape of the answer.
         """
         inputs = self._inputs(x)
         shape = (check_num_samples(num_samples), *inputs.shape[:2], self._diffusion.num_outputs)
@@ -88,8 +95,13 @@ class NDPPosterior(HasMoments):
             normal(shape, generator, like=inputs) if base_noise is None else read_base_noise(base_noise, shape, inputs)
         )
         needs_grad = inputs.requires_grad or noise.requires_grad or self._encoded.requires_grad
-        with torch.set_grad_enabled(torch.is_grad_enabled() and needs_grad):
-            draws = self._units.from_model_y(self._solve(inputs, noise, joint, observation_noise, steps, solver))
+        if joint and self._by_experts(dependence, differentiable=needs_grad):
+            draws = self._experts(inputs, observation_noise, steps).draw(noise)
+        else:
+            steps = STEPS if steps is None else steps
+            with torch.set_grad_enabled(torch.is_grad_enabled() and needs_grad):
+                draws = self._solve(inputs, noise, joint, observation_noise, steps, solver)
+        draws = self._units.from_model_y(draws)
         return self._form.give(draws if num_samples is not None else draws[0])
 
     def moments(
@@ -98,6 +110,7 @@ class NDPPosterior(HasMoments):
         *,
         joint: bool = True,
         observation_noise: bool | None = None,
+        dependence: Dependence | str | None = None,
         steps: int | None = None,
         num_samples: int = 256,
     ) -> Moments:
@@ -107,7 +120,7 @@ class NDPPosterior(HasMoments):
         error where the posterior is near Gaussian and `x` holds fewer values than there are draws. Independent: by quadrature,
         in 10 steps by default.
         """
-        return self._summary(x, None, joint, observation_noise, steps, num_samples)[0]
+        return self._summary(x, None, joint, observation_noise, dependence, steps, num_samples)[0]
 
     def quantiles(
         self,
@@ -116,11 +129,12 @@ class NDPPosterior(HasMoments):
         *,
         joint: bool = True,
         observation_noise: bool | None = None,
+        dependence: Dependence | str | None = None,
         steps: int | None = None,
         num_samples: int = 256,
     ) -> Array:
         """Quantiles at every point, [Q B M P]; from draws or, independent, exactly along the solver. See `moments`."""
-        return self._summary(x, probabilities, joint, observation_noise, steps, num_samples)[1]
+        return self._summary(x, probabilities, joint, observation_noise, dependence, steps, num_samples)[1]
 
     def summary(
         self,
@@ -129,11 +143,12 @@ class NDPPosterior(HasMoments):
         *,
         joint: bool = True,
         observation_noise: bool | None = None,
+        dependence: Dependence | str | None = None,
         steps: int | None = None,
         num_samples: int = 256,
     ) -> tuple[Moments, Array]:
         """Moments and quantiles, at the price of one of them."""
-        return self._summary(x, probabilities, joint, observation_noise, steps, num_samples)
+        return self._summary(x, probabilities, joint, observation_noise, dependence, steps, num_samples)
 
     def log_prob(
         self,
@@ -142,6 +157,7 @@ class NDPPosterior(HasMoments):
         *,
         joint: bool = True,
         observation_noise: bool | None = None,
+        dependence: Dependence | str | None = None,
         noise: float = 0.0,
         steps: int = DENSITY_STEPS,
         probes: int | None = None,
@@ -155,13 +171,18 @@ class NDPPosterior(HasMoments):
         nats a value over the root of `probes`.
         """
         inputs, values = self._targets(x, y)
-        if not joint:
-            if noise or probes is not None:
+        by_network = bool(noise) or probes is not None
+        if not joint or (self._by_experts(dependence) and not by_network):
+            if by_network:
                 raise ValueError("noise and probes are for joint densities; leave them out with joint=False")
-            log_p = single_values.log_prob(
-                self._single_denoiser(observation_noise), self._diffusion, inputs, values, steps
+            denoiser = self._single_denoiser(observation_noise)
+            log_p = single_values.log_prob(denoiser, self._diffusion, inputs, values, steps)
+            log_p = log_p + self._units.log_det(1)[:, None, None]
+            if not joint:
+                return self._form.give(log_p)
+            return self._form.give_per_task(
+                log_p.sum((1, 2)) + self._experts(inputs, observation_noise, None).log_density(values)
             )
-            return self._form.give(log_p + self._units.log_det(1)[:, None, None])
         with torch.no_grad():
             log_p = likelihood.log_prob(
                 self._denoiser(inputs, True, observation_noise),
@@ -230,6 +251,20 @@ class NDPPosterior(HasMoments):
         noisy = self._noisy(observation_noise)
         return partial(self._encoded.denoiser, joint=False, observation_noise=noisy)
 
+    def _by_experts(self, dependence: Dependence | str | None, *, differentiable: bool = False) -> bool:
+        return wants_experts(dependence, available=self._encoded.has_experts, differentiable=differentiable)
+
+    def _experts(
+        self, inputs: Float[Tensor, "B M D"], observation_noise: bool | None, steps: int | None
+    ) -> ValuesByExperts:
+        curves = single_values.curves(
+            self._single_denoiser(observation_noise),
+            self._diffusion,
+            inputs,
+            INDEPENDENT_STEPS if steps is None else steps,
+        )
+        return ValuesByExperts(curves, self._encoded.copula(inputs, observation_noise=self._noisy(observation_noise)))
+
     def _solve(
         self,
         inputs: Float[Tensor, "B M D"],
@@ -252,13 +287,14 @@ class NDPPosterior(HasMoments):
         probabilities: Sequence[float] | None,
         joint: bool,
         observation_noise: bool | None,
+        dependence: Dependence | str | None,
         steps: int | None,
         num_samples: int,
     ) -> tuple[Moments, Array]:
         inputs = self._inputs(x)
         double = torch.zeros((), dtype=torch.float64, device=inputs.device)
         wanted = double.new_zeros(0) if probabilities is None else read_probabilities(probabilities, double)
-        if not joint:
+        if not joint or self._by_experts(dependence):  # which leave every value its own distribution
             denoiser, sign = self._single_denoiser(observation_noise), self._units.y_sign()
             steps = INDEPENDENT_STEPS if steps is None else steps
             mean, std, quantiles = single_values.summary(denoiser, self._diffusion, inputs, wanted, sign, steps)

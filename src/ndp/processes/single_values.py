@@ -12,9 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ndp.core.increasing import IncreasingCurve
 from ndp.core.typing import Denoiser
 from ndp.diffusion import likelihood
-from ndp.diffusion.marginal_solver import solve_values, value_levels
+from ndp.diffusion.marginal_solver import NODES, quadrature, solve_values, value_levels
 from ndp.processes.conditioning import Diffusion
 
 # Inputs to the denoiser of their values, each by itself.
@@ -45,6 +46,21 @@ def summary(
         pieces.append(torch.cat([solved.mean[None], solved.variance.sqrt()[None], solved.asked]))
     values = torch.cat(pieces, dim=2)[:, :, : inputs.shape[1]]
     return values[0], values[1], values[2:]
+
+
+@torch.no_grad()
+def curves(denoiser: MakeDenoiser, diffusion: Diffusion, inputs: Float[Tensor, "B M D"], steps: int) -> IncreasingCurve:
+    """Standard normal noise to values, a curve for each: the draw of every value as a function of its noise, in model units."""
+    _check_outputs(diffusion)
+    asked = inputs.new_zeros(1, 1)  # besides the nodes, which leave out the middle
+    levels = value_levels(steps, diffusion.trained_ratios, diffusion.dtype).to(inputs.device)
+    pieces = []
+    for piece in _in_blocks(inputs):
+        solved = solve_values(denoiser(piece), asked, piece.to(diffusion.dtype), levels)
+        pieces.append(torch.cat([solved.asked, solved.nodes]).double())
+    places, order = torch.cat([asked[:, 0], inputs.new_tensor(quadrature(NODES)[0])]).sort()
+    values = torch.cat(pieces, dim=2)[order, :, : inputs.shape[1], 0]
+    return IncreasingCurve(places, values.cummax(0).values)
 
 
 @torch.no_grad()

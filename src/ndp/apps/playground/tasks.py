@@ -97,7 +97,7 @@ def _draw(model: NDP, steps: int, pool: Executor | None, tasks: Sequence[DrawTas
                 states.append((ratio(level).item(), posterior.units.from_model_y(y)[..., 0]))
 
         solver: Solver = watched(dpm_solver, watch)
-        draws = posterior.sample(at, len(noise), steps=steps, solver=solver, base_noise=noise)
+        draws = posterior.sample(at, len(noise), dependence="network", steps=steps, solver=solver, base_noise=noise)
         return torch.as_tensor(draws), states
 
     solved = spread(solve, noise, pool)
