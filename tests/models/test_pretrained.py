@@ -81,7 +81,7 @@ def test_draws_of_universal_come_nearer_with_more_calls_and_nine_are_near() -> N
     posterior = trained("universal").condition(x, np.sin(3 * x) + 0.1 * np.cos(17 * x))
     places = np.linspace(-2.5, 2.5, 24)
     noise = np.random.default_rng(0).normal(size=(48, 24))
-    noisy = {"observation_noise": True, "base_noise": noise}
+    noisy = {"observation_noise": True, "dependence": "network", "base_noise": noise}
     best, *draws = (np.asarray(posterior.sample(places, 48, steps=n, **noisy)) for n in (60, 20, 12, 9))
     spread = best.std(0)
     off = [np.sqrt((((one - best) / spread) ** 2).mean()) for one in draws]

@@ -36,12 +36,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
 def test_everything_asked_of_a_posterior_shares_one_encoding(calls: dict[str, int]) -> None:
     posterior = ndp.load("universal").condition(X[:40], Y[:40])
-    assert calls == {"encode_context": 1, "kept": 0}
+    assert calls == {"encode_context": 1, "kept": 0}, "the experts are computed when they are needed"
     few = X_NEW[:4]
     posterior.sample(few, 2, steps=2)
     posterior.moments(few, steps=2, num_samples=4)
     posterior.quantiles(few, (0.1, 0.9), steps=2, num_samples=4)
-    assert calls == {"encode_context": 1, "kept": 0}, "joint draws do not use the experts"
+    posterior.sample(few, 2, dependence="network", steps=2)
+    assert calls == {"encode_context": 1, "kept": 1}
     posterior.sample(few, 2, joint=False, observation_noise=True, steps=2)
     posterior.moments(few, joint=False, steps=3)
     posterior.quantiles(few, (0.1, 0.9), joint=False, observation_noise=True, steps=3)

@@ -30,6 +30,7 @@ SHAPE, RATE = 1.0, 1.0
 MOST_NUMBERS = 2**24  # of the covariances that are held at a time
 TARGETS = 256  # that are asked for at a time
 LEAST_WEIGHT = 1e-4  # of an expert that counts in a copula
+MOST_IN_COPULA = 2**23  # numbers of a task's covariances in a copula
 MOST_KEPT = 2**25  # numbers of Cholesky factors that are kept for further targets
 
 
@@ -134,9 +135,10 @@ class ExpertPosterior:
         factors = [self._factorise(piece) for piece in self._lengthscales()] if self.factors is None else self.factors
         log_weight = torch.log_softmax(torch.cat([one.log_evidence.flatten(1) for one in factors], dim=1), dim=1)
         points = max(x_target.shape[1], x.shape[1])
-        most = max(1, MOST_KEPT // (len(x) * points**2))
-        needed = int((log_weight > math.log(LEAST_WEIGHT)).sum(1).max())
-        log_weight, index = log_weight.topk(min(most, needed), dim=1)
+        counts = log_weight > math.log(LEAST_WEIGHT)
+        log_weight = log_weight.masked_fill(~counts, -math.inf)
+        most = max(1, MOST_IN_COPULA // points**2)
+        log_weight, index = log_weight.topk(min(most, int(counts.sum(1).max())), dim=1)
         smooth = (index // len(NOISES) % 2 == 0)[..., None, None]
         lengthscale = self._all_lengthscales()[index // (2 * len(NOISES))][..., None, None]
         noise = _on_device(NOISES, x)[index % len(NOISES)].square()

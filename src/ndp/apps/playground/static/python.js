@@ -5,6 +5,7 @@ const list = (values) => `[${values.map((value) => Number(value.toFixed(6))).joi
 export function pythonFor({ model, points, at, draws, calls, seed, more, moreDraws, exact }) {
   const noisy = points.some((point) => point.noise > 0);
   const noise = noisy ? `, noise=np.array(${list(points.map((point) => point.noise))})` : "";
+  const dependence = model.name === "universal" ? ', dependence="network"' : ""; // whose steps the page shows
   const code = `import numpy as np
 import torch
 
@@ -17,7 +18,7 @@ grid = np.linspace(${at[0]}, ${at.at(-1)}, ${at.length})
 
 
 def draw(count, seed):
-    return posterior.sample(grid, count, steps=${calls}, generator=torch.Generator().manual_seed(seed))
+    return posterior.sample(grid, count${dependence}, steps=${calls}, generator=torch.Generator().manual_seed(seed))
 
 
 draws = draw(${draws}, ${seed})  # the lines
