@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchmarks.console import present, present_each
-from benchmarks.options import RESULTS, Device, NeuralProcess, Out, Quick, app
+from benchmarks.options import RESULTS, Device, NeuralProcess, Out, Quick, Threads, app
 from ndp.apps.cli.common import read_dims, read_whole_numbers
 
 if TYPE_CHECKING:
@@ -274,5 +274,23 @@ def simulators(
         from benchmarks import simulators_report
 
         return simulators_report.reproduce(model, quick=quick, methods=method or (), device=device, progress=progress)
+
+    present(out, run)
+
+
+@app.command("joint-draws")
+def joint_draws(
+    model: Annotated[str, typer.Option(help="Name or folder of a universal model.")] = "universal",
+    quick: Quick = False,
+    threads: Threads = 2,
+    device: Device = "auto",
+    out: Out = RESULTS,
+) -> None:
+    """Compare joint draws by GP experts with many network calls, exact posteriors, and the seconds of a GP."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import joint_draws
+
+        return joint_draws.reproduce(model, quick=quick, device=device, threads=threads, progress=progress)
 
     present(out, run)

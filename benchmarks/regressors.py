@@ -4,6 +4,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,8 +54,28 @@ def single_task_gp(
     return _gaussian(mean, std, y_new, time.perf_counter() - began)
 
 
+def single_task_gp_draws(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, draws: int) -> np.ndarray:
+    """Joint draws of the fitted GP: [draws, N]."""
+    with torch.no_grad(), warnings.catch_warnings(action="ignore"):
+        posterior = _fitted(x, y, "cpu").posterior(torch.as_tensor(x_new), observation_noise=True)
+        drawn: np.ndarray = posterior.rsample(torch.Size((draws,)))[..., 0].numpy()
+        return drawn
+
+
 def fit_single_task_gp(x: np.ndarray, y: np.ndarray, *, device: str = "cpu") -> Moments:
     """BoTorch's SingleTaskGP as it is, by maximum likelihood, on inputs in the unit box and standardised targets."""
+    model = _fitted(x, y, device)
+
+    def moments(x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        with torch.no_grad(), warnings.catch_warnings(action="ignore"):
+            posterior = model.posterior(torch.as_tensor(x_new, device=device), observation_noise=True)
+            mean, variance = (t[:, 0].cpu().numpy() for t in (posterior.mean, posterior.variance))
+        return mean, np.sqrt(np.maximum(variance, 1e-20))
+
+    return moments
+
+
+def _fitted(x: np.ndarray, y: np.ndarray, device: str) -> Any:
     from botorch.fit import fit_gpytorch_mll
     from botorch.models import SingleTaskGP
     from botorch.models.transforms import Normalize, Standardize
@@ -64,14 +85,7 @@ def fit_single_task_gp(x: np.ndarray, y: np.ndarray, *, device: str = "cpu") -> 
         inputs, targets = (torch.as_tensor(t, device=device) for t in (x, y[:, None]))
         model = SingleTaskGP(inputs, targets, input_transform=Normalize(x.shape[1]), outcome_transform=Standardize(1))
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-
-    def moments(x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        with torch.no_grad(), warnings.catch_warnings(action="ignore"):
-            posterior = model.posterior(torch.as_tensor(x_new, device=device), observation_noise=True)
-            mean, variance = (t[:, 0].cpu().numpy() for t in (posterior.mean, posterior.variance))
-        return mean, np.sqrt(np.maximum(variance, 1e-20))
-
-    return moments
+    return model
 
 
 def gaussian_process_regressor(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray) -> Prediction:
