@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ndp.diffusion.levels import alpha, ratio, sigma
@@ -42,6 +42,23 @@ class ExpertPredictions:
     mean: Float[Tensor, "B K M"]
     variance: Float[Tensor, "B K M"]
     summary: Float[Tensor, "B M F"]  # mean and spread of the mixture, its fit, and the sizes of context and input
+
+    @staticmethod
+    def of(
+        log_weight: Float[Tensor, "B K"],
+        mean: Float[Tensor, "B K M"],
+        variance: Float[Tensor, "B K M"],
+        fit: Float[Tensor, "B 1"],
+        count: Int[Tensor, "B 1"],
+        dim: int,
+    ) -> "ExpertPredictions":
+        """With its summary: `fit` is the log-evidence of an observation, above that of white noise."""
+        weight = log_weight.exp()[..., None]
+        middle = (weight * mean).sum(1)
+        spread = (weight * (variance + (mean - middle[:, None]).square())).sum(1)
+        summary = [middle, 0.5 * spread.log(), fit.expand_as(middle), (count + 1).log().expand_as(middle)]
+        summary.append(torch.full_like(middle, math.log(dim)))
+        return ExpertPredictions(log_weight, mean, variance, torch.stack(summary, dim=-1))
 
     def v(self, y_t: Float[Tensor, "R M"], level: Float[Tensor, "#R #M"]) -> Float[Tensor, "R M"]:
         """The v-prediction that stands for E[y0 | y_t], at R = S * B rows.
@@ -106,7 +123,7 @@ class ExpertPosterior:
         x, mask, x_target = self.x, self.mask, x_target.double()
         dim, count = x.shape[-1], mask.sum(1, keepdim=True)
         squared = (x_target[:, :, None] - x[:, None]).square().sum(-1)[:, None]  # [B 1 M C]
-        noise = torch.where(of_function[:, None, None], 0.0, _on_device(NOISES, x).square())
+        noise = torch.where(of_function[:, None, None], 0.0, on_device(NOISES, x).square())
         found = []
         for index, lengthscales in enumerate(self._lengthscales()):
             factors = self._factorise(lengthscales) if self.factors is None else self.factors[index]
@@ -119,15 +136,9 @@ class ExpertPosterior:
             mean = (factors.white.mT @ weights).squeeze(-2)
             found.append([t.flatten(1, 2) for t in (factors.log_evidence, mean, variance)])
         log_evidence, mean, variance = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
-        log_weight = torch.log_softmax(log_evidence, dim=1)
-        weight = log_weight.exp()[..., None]
-        middle = (weight * mean).sum(1)
-        spread = (weight * (variance + (mean - middle[:, None]).square())).sum(1)
         nothing = _log_student(self.y.square().sum(1, keepdim=True), count)  # the evidence of white noise
         fit = (torch.logsumexp(log_evidence, 1, keepdim=True) - math.log(mean.shape[1]) - nothing) / (count + 1)
-        summary = [middle, 0.5 * spread.log(), fit.expand_as(middle), (count + 1).log().expand_as(middle)]
-        summary.append(torch.full_like(middle, math.log(dim)))
-        return ExpertPredictions(log_weight, mean, variance, torch.stack(summary, dim=-1))
+        return ExpertPredictions.of(torch.log_softmax(log_evidence, dim=1), mean, variance, fit, count, dim)
 
     def copula(self, x_target: Float[Tensor, "B M D"], *, of_function: bool) -> GaussianMixtureCopula:
         """How values at `x_target` depend on each other under the experts that explain the context."""
@@ -141,7 +152,7 @@ class ExpertPosterior:
         log_weight, index = log_weight.topk(min(most, int(counts.sum(1).max())), dim=1)
         smooth = (index // len(NOISES) % 2 == 0)[..., None, None]
         lengthscale = self._all_lengthscales()[index // (2 * len(NOISES))][..., None, None]
-        noise = _on_device(NOISES, x)[index % len(NOISES)].square()
+        noise = on_device(NOISES, x)[index % len(NOISES)].square()
 
         def kernel(first: Float[Tensor, "B N D"], second: Float[Tensor, "B M D"]) -> Float[Tensor, "B K N M"]:
             squared = (first[:, :, None] - second[:, None]).square().sum(-1)[:, None]
@@ -167,7 +178,7 @@ class ExpertPosterior:
         )
 
     def _all_lengthscales(self) -> Float[Tensor, "_"]:
-        return _on_device(LENGTHSCALES, self.x) * math.sqrt(self.x.shape[-1])
+        return on_device(LENGTHSCALES, self.x) * math.sqrt(self.x.shape[-1])
 
     def _lengthscales(self) -> tuple[Float[Tensor, "_"], ...]:
         """All of them, as many at a time as there is room for."""
@@ -183,7 +194,7 @@ class ExpertPosterior:
         own_noise = torch.where(mask, ratio(self.level).square() + JITTER, 1.0)[
             :, None
         ]  # a masked place has variance 1
-        noises = _on_device(NOISES, x).square()
+        noises = on_device(NOISES, x).square()
         added = torch.diag_embed(own_noise + torch.where(mask[:, None], noises[:, None], 0.0))  # [B S C C]
         kernels = _kernels(squared, lengthscales[:, None, None]).masked_fill(unseen, 0.0)
         root, _ = torch.linalg.cholesky_ex(kernels[:, :, None] + added[:, None])
@@ -213,7 +224,7 @@ def _log_student(size: Tensor, count: Tensor) -> Tensor:
     return -(SHAPE + count / 2) * torch.log(RATE + size / 2)
 
 
-def _on_device(values: tuple[float, ...], like: Tensor) -> Tensor:
+def on_device(values: tuple[float, ...], like: Tensor) -> Tensor:
     """Made on the device, and not copied: a training step that is captured as a CUDA graph allows no copies from the CPU."""
     return torch.cat([like.new_full((1,), value) for value in values])
 

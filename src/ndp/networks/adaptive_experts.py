@@ -1,0 +1,173 @@
+"""GP experts that adapt to the table: a grid of isotropic kernels, and kernels whose hyperparameters climbed the evidence.
+
+Every input of an adapted expert has a lengthscale of its own, and its noise goes down to 1e-5 of the function's spread. Each
+mode is widened to its Laplace approximation. Points of it are the experts, with weights p(y | theta) p(theta) / q(theta), so that
+the volume of a mode counts, and not its height alone. Grid and adapted experts are one mixture, of which the likeliest are kept.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ndp.diffusion.levels import CLEAN, alpha, ratio
+from ndp.gp.climbing import Ascent, antithetic_normals, climb, laplace_draws, pick
+from ndp.gp.evidence import (
+    FAMILIES,
+    LEAST_NOISE,
+    RATE,
+    SHAPE,
+    HyperPrior,
+    Observations,
+    Slope,
+    cross_kernels,
+    factorise,
+    factorise_each,
+    log_student,
+    slope,
+)
+from ndp.networks.experts import LENGTHSCALES, NOISES, ExpertPredictions, on_device
+
+PRIOR = HyperPrior()
+GRID_WEIGHT = 0.5  # the prior probability of the grid
+STARTS = ((0.7, 0.0025), (2.5, 0.0025), (0.7, 0.08), (2.5, 0.08))  # lengthscales, times the root of D, and noises
+FIRST_STEPS, STEPS = 4, 8  # of all starts, and then of the best ones of each family
+MODES, POINTS, WIDEN = 2, 12, 1.1  # of each family; of each mode; times as wide as the Laplace approximation
+KEPT = 32
+MOST_NUMBERS = 2**25  # of the covariances that are held at a time
+FARTHEST = 0.5  # of the cube root of an amplitude's inverse, relative to its mean: for no observations at all
+
+
+@dataclass(frozen=True)
+class AdaptiveExperts:
+    """The likeliest K experts given a context, in units of that context, with their Cholesky factors."""
+
+    known: Observations
+    theta: Float[Tensor, "B K P"]
+    family: Int[Tensor, "B K"]
+    root: Float[Tensor, "B K C C"]
+    white: Float[Tensor, "B K C 1"]
+    amplitude: Float[Tensor, "B K"]  # the function's variance
+    log_weight: Float[Tensor, "B K"]
+    fit: Float[Tensor, "B 1"]  # log-evidence above that of white noise, an observation
+
+    @staticmethod
+    def given(
+        x: Float[Tensor, "B C D"], y_t: Float[Tensor, "B C"], level: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"]
+    ) -> "AdaptiveExperts":
+        """The experts given values `y_t` at `x`, each at a noise level of its own; in float64.
+
+        Gradients reach the context with the hyperparameters of the experts held fixed.
+        """
+        x, y_t, level = (t.double() for t in (x, y_t, level))
+        variance = (ratio(level).square() - math.exp(-CLEAN)).clamp(min=0)
+        y = (y_t / alpha(level)).masked_fill(~mask, 0.0)
+        known = Observations(x.masked_fill(~mask[..., None], 0.0), y, variance, mask)
+        numbers = x.shape[1] ** 2 * len(FAMILIES) * len(LENGTHSCALES) * len(NOISES)
+        with torch.no_grad():
+            found = [_adapted(piece) for piece in known.split(max(1, MOST_NUMBERS // max(1, numbers)))]
+        experts = _Experts(*(torch.cat(parts) for parts in zip(*(vars(one).values() for one in found), strict=True)))
+        if torch.is_grad_enabled() and (x.requires_grad or y_t.requires_grad):
+            again = factorise_each(known, experts.theta, experts.family)
+            experts = replace(
+                experts, root=again.root, white=again.white, size=again.size, log_evidence=again.log_evidence
+            )
+        count = mask.sum(1, keepdim=True)
+        nothing = log_student(y.square().sum(1, keepdim=True), count)
+        return AdaptiveExperts(
+            known=known,
+            theta=experts.theta,
+            family=experts.family,
+            root=experts.root,
+            white=experts.white,
+            amplitude=_amplitude(experts.normal, count, experts.size),
+            log_weight=torch.log_softmax(experts.log_evidence + experts.log_prior, dim=1),
+            fit=(experts.total - nothing) / (count + 1),
+        )
+
+    def predict(self, x_target: Float[Tensor, "B M D"], of_function: Bool[Tensor, "#B"]) -> ExpertPredictions:
+        """The experts' predictions at `x_target`: of the function where `of_function`, else of new observations."""
+        cross = cross_kernels(self.known.x, x_target.double(), self.theta, self.family)
+        cross = cross * self.known.mask[:, None, :, None]
+        weights = torch.linalg.solve_triangular(self.root, cross, upper=False)
+        left = (1 - weights.square().sum(-2)).clamp(min=LEAST_NOISE)
+        noise = torch.exp(2 * self.theta[..., -1:]) + LEAST_NOISE
+        variance = (left + torch.where(of_function[:, None, None], 0.0, noise)) * self.amplitude[..., None]
+        mean = (self.white.mT @ weights).squeeze(-2)
+        count = self.known.mask.sum(1, keepdim=True)
+        return ExpertPredictions.of(self.log_weight, mean, variance, self.fit, count, self.known.x.shape[-1])
+
+
+@dataclass(frozen=True)
+class _Experts:
+    """The likeliest experts, and the log-evidence of the whole mixture."""
+
+    theta: Float[Tensor, "B K P"]
+    family: Int[Tensor, "B K"]
+    normal: Float[Tensor, "B K"]  # where an expert is in the posterior of its amplitude
+    log_prior: Float[Tensor, "B K"]  # of theta, over the density that theta was drawn from
+    root: Float[Tensor, "B K C C"]
+    white: Float[Tensor, "B K C 1"]
+    size: Float[Tensor, "B K"]
+    log_evidence: Float[Tensor, "B K"]
+    total: Float[Tensor, "B 1"]
+
+
+def _adapted(known: Observations) -> _Experts:
+    """The likeliest of the grid and of the points around the modes."""
+    grid = _isotropic(known, tuple(product(LENGTHSCALES, NOISES)))
+    on_grid = factorise(known, grid)
+    draws = laplace_draws(_modes(known), POINTS, WIDEN)
+    drawn = factorise(known, draws.theta)
+    tasks, families, places = grid.shape[:3]
+    points = draws.theta.shape[2]
+    of_grid = torch.full_like(on_grid.size, math.log(GRID_WEIGHT / (families * places)))
+    of_draws = PRIOR.log_prob(draws.theta) - draws.log_density + math.log((1 - GRID_WEIGHT) / (families * points))
+    normal = torch.cat([antithetic_normals(places, 1, like=grid)[:, 0], draws.amplitude.repeat(points // POINTS)])
+    theta, root, white, size, log_evidence, log_prior = (
+        torch.cat(both, dim=2).flatten(1, 2)
+        for both in (
+            (grid, draws.theta),
+            (on_grid.root, drawn.root),
+            (on_grid.white, drawn.white),
+            (on_grid.size, drawn.size),
+            (on_grid.log_evidence, drawn.log_evidence),
+            (of_grid, of_draws),
+        )
+    )
+    family = torch.arange(families, device=grid.device)[:, None].expand(tasks, -1, places + points).flatten(1)
+    normal = normal.expand(tasks, families, -1).flatten(1)
+    log_weight = log_evidence + log_prior
+    best = log_weight.topk(min(KEPT, log_weight.shape[1]), dim=1).indices
+    parts = theta, family, normal, log_prior, root, white, size, log_evidence
+    return _Experts(*(pick(part, best, dim=1) for part in parts), log_weight.logsumexp(1, keepdim=True))
+
+
+def _modes(known: Observations) -> Ascent:
+    """The best modes of each family of kernels."""
+
+    def density(theta: Float[Tensor, "B F S P"]) -> Slope:
+        return slope(known, PRIOR, theta)
+
+    start = _isotropic(known, STARTS)
+    first = climb(density, Ascent.at(start, density(start)), FIRST_STEPS)
+    return climb(density, first.best(MODES), STEPS)
+
+
+def _isotropic(known: Observations, places: Sequence[tuple[float, float]]) -> Float[Tensor, "B F G P"]:
+    """Theta with these lengthscales, times the root of D, and these noises, for every task and family."""
+    tasks, _, dim = known.x.shape
+    lengthscales, noises = (on_device(values, known.x).log() for values in zip(*places, strict=True))
+    lengthscales = (lengthscales + 0.5 * math.log(dim))[:, None].expand(-1, dim)
+    return torch.cat([lengthscales, noises[:, None]], dim=1).expand(tasks, len(FAMILIES), -1, -1)
+
+
+def _amplitude(normal: Float[Tensor, "B K"], count: Tensor, size: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
+    """The function's variance at this place of its posterior, by Wilson and Hilferty's quantile of a gamma distribution."""
+    shape = SHAPE + count / 2
+    inverse = (1 - 1 / (9 * shape) + normal / (3 * shape.sqrt())).clamp(min=FARTHEST) ** 3
+    return (RATE + size / 2) / (shape * inverse)
