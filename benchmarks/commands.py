@@ -262,7 +262,9 @@ def simulators(
     model: Annotated[str, typer.Option(help="Name or folder of a universal model.")] = "universal",
     method: Annotated[
         list[str] | None,
-        typer.Option(help="Only these, one an option: NDP, SingleTaskGP, scikit-learn, experts (no network)."),
+        typer.Option(
+            help="Only these, one an option: NDP, SingleTaskGP, scikit-learn, grid experts, adaptive experts."
+        ),
     ] = None,
     quick: Quick = False,
     device: Device = "auto",

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from benchmarks.regressors import Moments, fit_gaussian_process_regressor, fit_s
 from ndp.core.arrays import read_context
 from ndp.core.units import ContextUnits, Units
 from ndp.diffusion.levels import CLEAN
+from ndp.networks.adaptive_experts import AdaptiveExperts
 from ndp.networks.experts import ExpertPosterior, ExpertPredictions
 from ndp.sklearn import NDPRegressor
 
@@ -77,18 +79,18 @@ class Universal:
 
 @dataclass(frozen=True)
 class Experts:
-    """The GP experts of the universal model as a mixture of normal distributions, without a network."""
+    """The GP experts of a network as a mixture of normal distributions, without the network."""
 
-    experts: ExpertPosterior
+    experts: ExpertPosterior | AdaptiveExperts
     units: Units
 
     @staticmethod
-    def fit(x: np.ndarray, y: np.ndarray) -> "Experts":
+    def fit(x: np.ndarray, y: np.ndarray, *, adaptive: bool) -> "Experts":
         context, _ = read_context(x, y, None, None, num_outputs=1, input_dims=None, device=torch.device("cpu"))
         units = ContextUnits().of(context)
         known = units.to_model_x(context.x), units.to_model_y(context.y)[..., 0]
-        level = torch.full_like(known[1], CLEAN)
-        return Experts(ExpertPosterior.given(*known, level, context.mask).kept(), units)
+        kind = AdaptiveExperts if adaptive else ExpertPosterior
+        return Experts(kind.given(*known, torch.full_like(known[1], CLEAN), context.mask).kept(), units)
 
     def _predict(self, x: np.ndarray) -> ExpertPredictions:
         places = self.units.to_model_x(torch.as_tensor(x)[None])
@@ -131,7 +133,7 @@ def mixture_quantile(found: ExpertPredictions, probability: float) -> Tensor:
     return (low + high) / 2
 
 
-OURS, SINGLE, SKLEARN, EXPERTS = "NDP", "SingleTaskGP", "scikit-learn", "experts"
+OURS, SINGLE, SKLEARN, GRID, ADAPTIVE = "NDP", "SingleTaskGP", "scikit-learn", "grid experts", "adaptive experts"
 GPS = (SINGLE, SKLEARN)
 
 
@@ -141,5 +143,6 @@ def all_methods(model: str, device: str) -> dict[str, Method]:
         OURS: lambda x, y: Universal.fit(x, y, model, device),
         SINGLE: lambda x, y: Gaussian(fit_single_task_gp(x, y)),
         SKLEARN: lambda x, y: Gaussian(fit_gaussian_process_regressor(x, y, restarts=RESTARTS)),
-        EXPERTS: Experts.fit,
+        GRID: partial(Experts.fit, adaptive=False),
+        ADAPTIVE: partial(Experts.fit, adaptive=True),
     }

@@ -107,7 +107,7 @@ def test_methods_see_the_same_table_and_the_scores_are_those_of_the_truth() -> N
     assert found[0].coverage == 1.0
 
 
-@pytest.mark.parametrize("name", ["NDP", "SingleTaskGP", "scikit-learn", "experts"])
+@pytest.mark.parametrize("name", ["NDP", "SingleTaskGP", "scikit-learn", "grid experts", "adaptive experts"])
 def test_every_method_predicts_a_line_and_agrees_with_itself(name: str) -> None:
     rng = np.random.default_rng(0)
     x, x_new = rng.uniform(size=(24, 1)), rng.uniform(0.1, 0.9, size=(5, 1))

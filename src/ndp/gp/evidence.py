@@ -1,6 +1,6 @@
 """The evidence of Gaussian processes with a lengthscale for every input, with its gradient and curvature in closed form.
 
-    y ~ N(0, c^2 K),   K_ij = k(r_ij) + (n^2 + variance_i) [i = j],   r_ij^2 = sum_d (x_id - x_jd)^2 / l_d^2
+    y ~ N(0, c^2 K),   K_ij = k(r_ij) + m + (n^2 + variance_i) [i = j],   r_ij^2 = sum_d (x_id - x_jd)^2 / l_d^2
 
 The amplitude c is integrated out, 1 / c^2 ~ Gamma(a, b). Up to what depends on neither theta nor the kernel,
 
@@ -20,6 +20,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 SHAPE, RATE = 0.5, 0.5  # of the Gamma prior of 1 / c^2
+MEAN = (
+    1.0  # m, the variance of the function's mean, relative to its own: standardised observations do not tell the mean
+)
 LEAST_NOISE = 1e-10  # variance, relative to the function's
 IMPOSSIBLE = -1e10  # the log-evidence of a covariance that is not positive in float64
 
@@ -107,10 +110,10 @@ class HyperPrior:
 class Factors:
     """Gaussian processes given observations: the Cholesky factors of K, and the whitened values."""
 
-    root: Float[Tensor, "B F S C C"]
-    white: Float[Tensor, "B F S C 1"]
-    size: Float[Tensor, "B F S"]  # sum of squares of the whitened values
-    log_evidence: Float[Tensor, "B F S"]
+    root: Float[Tensor, "*S C C"]
+    white: Float[Tensor, "*S C 1"]
+    size: Float[Tensor, "*S"]  # sum of squares of the whitened values
+    log_evidence: Float[Tensor, "*S"]
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ def factorise(known: Observations, theta: Float[Tensor, "B F S P"]) -> Factors:
 
 def factorise_each(known: Observations, theta: Float[Tensor, "B K P"], family: Int[Tensor, "B K"]) -> Factors:
     """As `factorise`, for kernels whose families are data: [B K]."""
-    kernels = cross_kernels(known.x, known.x, theta, family) * known.both[:, 0]
+    kernels = (cross_kernels(known.x, known.x, theta, family) - MEAN) * known.both[:, 0]
     factors = _factorised(known, _with_noise(known, kernels[:, None], theta[:, None, :, -1:]))
     return Factors(*(part.squeeze(1) for part in vars(factors).values()))
 
@@ -182,13 +185,13 @@ def log_student(size: Tensor, count: Tensor) -> Tensor:
 def cross_kernels(
     x: Float[Tensor, "B C D"], others: Float[Tensor, "B M D"], theta: Float[Tensor, "B K P"], family: Int[Tensor, "B K"]
 ) -> Float[Tensor, "B K C M"]:
-    """k between points and others, under kernels whose `family` [B K] is data."""
+    """k + m between points and others, under kernels whose `family` [B K] is data."""
     scale = torch.exp(-theta[..., None, :-1])
     squared = _squared_distances(x[:, None] * scale, others[:, None] * scale)
     found = FAMILIES[0](squared)[0]
     for index, kernel in enumerate(FAMILIES[1:], start=1):
         found = torch.where((family == index)[..., None, None], kernel(squared)[0], found)
-    return found
+    return found + MEAN
 
 
 def _factorised(known: Observations, covariance: Float[Tensor, "B F S C C"]) -> Factors:
@@ -216,7 +219,7 @@ def _with_noise(
 ) -> Tensor:
     """K. A point that is left out has variance 1."""
     noise = torch.exp(2 * log_noise) + LEAST_NOISE + known.variance[:, None, None]
-    return kernels + torch.diag_embed(torch.where(known.mask[:, None, None], noise, 1.0))
+    return kernels + MEAN * known.both + torch.diag_embed(torch.where(known.mask[:, None, None], noise, 1.0))
 
 
 def _squared_distances(one: Float[Tensor, "*S C D"], other: Float[Tensor, "*S M D"]) -> Float[Tensor, "*S C M"]:

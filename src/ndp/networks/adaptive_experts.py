@@ -1,8 +1,8 @@
 """GP experts that adapt to the table: a grid of isotropic kernels, and kernels whose hyperparameters climbed the evidence.
 
 Every input of an adapted expert has a lengthscale of its own, and its noise goes down to 1e-5 of the function's spread. Each
-mode is widened to its Laplace approximation. Points of it are the experts, with weights p(y | theta) p(theta) / q(theta), so that
-the volume of a mode counts, and not its height alone. Grid and adapted experts are one mixture, of which the likeliest are kept.
+mode is widened to its Laplace approximation. Points of it are the experts, with weights p(y | theta) p(theta) / q(theta): the
+volume of a mode counts, not its height alone. Grid and adapted experts are one mixture, of which the likeliest are kept.
 """
 
 import math
@@ -19,6 +19,7 @@ from ndp.gp.climbing import Ascent, antithetic_normals, climb, laplace_draws, pi
 from ndp.gp.evidence import (
     FAMILIES,
     LEAST_NOISE,
+    MEAN,
     RATE,
     SHAPE,
     HyperPrior,
@@ -30,8 +31,9 @@ from ndp.gp.evidence import (
     log_student,
     slope,
 )
-from ndp.networks.experts import LENGTHSCALES, NOISES, ExpertPredictions, on_device
+from ndp.networks.experts import LENGTHSCALES, NOISES, ExpertPosterior, ExpertPredictions, on_device
 
+ADAPTIVE = "adaptive"  # the setting of a network with these experts
 PRIOR = HyperPrior()
 GRID_WEIGHT = 0.5  # the prior probability of the grid
 STARTS = ((0.7, 0.0025), (2.5, 0.0025), (0.7, 0.08), (2.5, 0.08))  # lengthscales, times the root of D, and noises
@@ -89,12 +91,16 @@ class AdaptiveExperts:
             fit=(experts.total - nothing) / (count + 1),
         )
 
+    def kept(self) -> "AdaptiveExperts":
+        """The experts themselves: their Cholesky factors are always kept."""
+        return self
+
     def predict(self, x_target: Float[Tensor, "B M D"], of_function: Bool[Tensor, "#B"]) -> ExpertPredictions:
         """The experts' predictions at `x_target`: of the function where `of_function`, else of new observations."""
         cross = cross_kernels(self.known.x, x_target.double(), self.theta, self.family)
         cross = cross * self.known.mask[:, None, :, None]
         weights = torch.linalg.solve_triangular(self.root, cross, upper=False)
-        left = (1 - weights.square().sum(-2)).clamp(min=LEAST_NOISE)
+        left = (1 + MEAN - weights.square().sum(-2)).clamp(min=LEAST_NOISE)
         noise = torch.exp(2 * self.theta[..., -1:]) + LEAST_NOISE
         variance = (left + torch.where(of_function[:, None, None], 0.0, noise)) * self.amplitude[..., None]
         mean = (self.white.mT @ weights).squeeze(-2)
@@ -144,7 +150,7 @@ def _adapted(known: Observations) -> _Experts:
     log_weight = log_evidence + log_prior
     best = log_weight.topk(min(KEPT, log_weight.shape[1]), dim=1).indices
     parts = theta, family, normal, log_prior, root, white, size, log_evidence
-    return _Experts(*(pick(part, best, dim=1) for part in parts), log_weight.logsumexp(1, keepdim=True))
+    return _Experts(*[*(pick(part, best, dim=1) for part in parts), log_weight.logsumexp(1, keepdim=True)])
 
 
 def _modes(known: Observations) -> Ascent:
@@ -171,3 +177,37 @@ def _amplitude(normal: Float[Tensor, "B K"], count: Tensor, size: Float[Tensor, 
     shape = SHAPE + count / 2
     inverse = (1 - 1 / (9 * shape) + normal / (3 * shape.sqrt())).clamp(min=FARTHEST) ** 3
     return (RATE + size / 2) / (shape * inverse)
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def experts_given(
+    x: Float[Tensor, "B C D"],
+    y_t: Float[Tensor, "B C"],
+    level: Float[Tensor, "B C"],
+    mask: Bool[Tensor, "B C"] | None,
+    *,
+    adaptive: bool,
+) -> ExpertPosterior | AdaptiveExperts:
+    """The experts of a network given a context: the fixed grid, or those that adapt."""
+    seen = torch.ones_like(level, dtype=torch.bool) if mask is None else mask
+    kind = AdaptiveExperts if adaptive else ExpertPosterior
+    return kind.given(x, y_t, level, seen)
+
+
+def experts_at_targets(
+    x: Float[Tensor, "B N D"],
+    y_t: Float[Tensor, "B N"],
+    level: Float[Tensor, "B N"],
+    mask: Bool[Tensor, "B N"] | None,
+    num_context: int,
+    of_function: Bool[Tensor, "B"] | None,
+    *,
+    adaptive: bool,
+) -> ExpertPredictions:
+    """What the experts predict at the targets, given the first `num_context` points."""
+    known = slice(num_context)
+    if of_function is None:
+        of_function = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+    seen = None if mask is None else mask[:, known]
+    given = experts_given(x[:, known], y_t[:, known], level[:, known], seen, adaptive=adaptive)
+    return given.predict(x[:, num_context:], of_function)

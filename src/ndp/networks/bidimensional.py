@@ -14,6 +14,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
+from ndp.core.messages import short
+from ndp.networks.adaptive_experts import ADAPTIVE, AdaptiveExperts, experts_at_targets, experts_given
 from ndp.networks.attention import Memory, PointAttention
 from ndp.networks.blocks import BiDimensionalBlocks, Layout
 from ndp.networks.embedding import (
@@ -65,12 +67,12 @@ class ContextEncoding:
     level: Float[Tensor, "B C"]
     mask: Bool[Tensor, "B C"] | None
     memories: tuple[Memory, ...]
+    adaptive: bool = False  # whether the experts adapt to the table
 
     @cached_property
-    def experts(self) -> ExpertPosterior:
+    def experts(self) -> ExpertPosterior | AdaptiveExperts:
         """Computed when the first independent targets are asked for, and kept."""
-        mask = torch.ones_like(self.level, dtype=torch.bool) if self.mask is None else self.mask
-        return ExpertPosterior.given(self.x, self.y_t[..., 0], self.level, mask).kept()
+        return experts_given(self.x, self.y_t[..., 0], self.level, self.mask, adaptive=self.adaptive).kept()
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,8 @@ class BiDimensionalAttention(nn.Module):
     `local_density` gives every point the number of its neighbours at several distances. `input_count` gives the network the
     number of input dimensions, and works for numbers between those of training. A network that `separates_noise` has two kinds
     of targets: observations, and values of the function without observation noise, which a learned code marks; its context is
-    observations. With `experts`, a gate mixes in the predictions of GP experts for independent targets.
+    observations. With `experts`, a gate mixes in the predictions of GP experts for independent targets: True is a fixed grid,
+    and with "adaptive" there are also experts whose lengthscales and noise adapt to the context.
     """
 
     frequencies: Tensor
@@ -118,7 +121,7 @@ class BiDimensionalAttention(nn.Module):
         ordered_dims: int = 0,
         separates_noise: bool = False,
         input_count: bool = False,
-        experts: bool = False,
+        experts: bool | str = False,
         level_width: int = 128,
     ) -> None:
         super().__init__()
@@ -137,9 +140,11 @@ class BiDimensionalAttention(nn.Module):
             "experts": experts,
             "level_width": level_width,
         }
-        check_settings(self.config, switches=("local_density", "separates_noise", "input_count", "experts"))
+        check_settings(self.config, switches=("local_density", "separates_noise", "input_count"))
+        if experts not in (False, True, ADAPTIVE):
+            raise ValueError(f'experts must be true, false or "{ADAPTIVE}", not {short(experts)}')
         if experts and (num_outputs != 1 or ContextAttention(context) is ContextAttention.FULL):
-            raise ValueError('experts=True needs one output and context="separate": experts predict single values')
+            raise ValueError('experts need one output and context="separate": they predict single values')
         if ordered_dims and Inputs(inputs) is Inputs.ROTARY:
             raise ValueError('inputs whose order matters enter absolutely: inputs="raw" or inputs="fourier"')
         if width % (2 * heads):
@@ -172,6 +177,7 @@ class BiDimensionalAttention(nn.Module):
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
         self.gate = Gate(width) if experts else None
+        self.adaptive = experts == ADAPTIVE
 
     @property
     def translation_equivariant(self) -> bool:
@@ -209,7 +215,8 @@ class BiDimensionalAttention(nn.Module):
             marked = of_function[:, None] & (torch.arange(x.shape[1], device=x.device) >= num_context)
         experts = None
         if independent and self.gate is not None:
-            experts = _experts(x, y_t[..., 0], level, mask, num_context, of_function)
+            points = x, y_t[..., 0], level, mask
+            experts = experts_at_targets(*points, num_context, of_function, adaptive=self.adaptive)
         layout = Layout(self._rotation(x), density, mask, separate=separate, independent=independent)
         return self._run(x, y_t, level, layout, marked=marked, experts=experts)[0]
 
@@ -225,7 +232,7 @@ class BiDimensionalAttention(nn.Module):
         known = x.shape[1]
         density = self._density(x, mask, known, separate=known)
         memories = self._run(x, y_t, level, Layout(self._rotation(x), density, mask, separate=known))[1]
-        return ContextEncoding(x, y_t, level, mask, memories)
+        return ContextEncoding(x, y_t, level, mask, memories, self.adaptive)
 
     def encode_targets(
         self, context: ContextEncoding, x: Float[Tensor, "B M D"], *, joint: bool = True, observation_noise: bool = True
@@ -328,20 +335,3 @@ class BiDimensionalAttention(nn.Module):
             places = places.flatten(-2)[:, :, None]
         values = y_t[:, :, None, :].expand(-1, -1, places.shape[2], -1)
         return torch.cat([places, values], dim=-1)
-
-
-def _experts(
-    x: Float[Tensor, "B N D"],
-    y_t: Float[Tensor, "B N"],
-    level: Float[Tensor, "B N"],
-    mask: Bool[Tensor, "B N"] | None,
-    num_context: int,
-    of_function: Bool[Tensor, "B"] | None,
-) -> ExpertPredictions:
-    """What the experts predict at the targets, given the first `num_context` points."""
-    known = slice(num_context)
-    seen = torch.ones_like(level, dtype=torch.bool) if mask is None else mask
-    if of_function is None:
-        of_function = torch.zeros(len(x), dtype=torch.bool, device=x.device)
-    given = ExpertPosterior.given(x[:, known], y_t[:, known], level[:, known], seen[:, known])
-    return given.predict(x[:, num_context:], of_function)
