@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ndp.diffusion.levels import CLEAN, alpha
+from ndp.gp.evidence import MOST_NUMBERS
 from ndp.networks.adaptive_experts import KEPT, AdaptiveExperts
 from ndp.networks.bidimensional import BiDimensionalAttention
 from ndp.networks.experts import ExpertPosterior, ExpertPredictions
@@ -105,7 +106,7 @@ def test_order_masks_mirror_images_and_the_batch_change_nothing() -> None:
 def test_pieces_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, x_target, _ = tables()
     here = given(x, y).predict(x_target, OBSERVATIONS)
-    monkeypatch.setattr("ndp.networks.adaptive_experts.MOST_NUMBERS", 1)
+    monkeypatch.setitem(MOST_NUMBERS, "cpu", 1)
     torch.testing.assert_close(given(x, y).predict(x_target, OBSERVATIONS).mean, here.mean, atol=1e-6, rtol=1e-5)
 
 

@@ -24,6 +24,8 @@ MEAN = (
     1.0  # m, the variance of the function's mean, relative to its own: standardised observations do not tell the mean
 )
 LEAST_NOISE = 1e-10  # variance, relative to the function's
+# Of the covariances that are held at a time, by device. On a CPU they stay in memory that is not given back after each step.
+MOST_NUMBERS = {"cpu": 2**20, "cuda": 2**26, "meta": 2**20}
 IMPOSSIBLE = -1e10  # the log-evidence of a covariance that is not positive in float64
 
 
@@ -128,6 +130,13 @@ class Slope:
 def factorise(known: Observations, theta: Float[Tensor, "B F S P"]) -> Factors:
     """The processes of theta given the observations. One that float64 cannot factorise has the evidence IMPOSSIBLE."""
     return _factorised(known, _covariance(known, theta)[0])
+
+
+def log_evidence(known: Observations, theta: Float[Tensor, "B F S P"]) -> Float[Tensor, "B F S"]:
+    """The log-evidence of theta, up to a constant, without keeping the factors."""
+    numbers = len(known.x) * len(FAMILIES) * known.x.shape[1] ** 2
+    pieces = theta.split(max(1, MOST_NUMBERS[theta.device.type] // max(1, numbers)), dim=2)
+    return torch.cat([factorise(known, piece).log_evidence for piece in pieces], dim=2)
 
 
 def factorise_each(known: Observations, theta: Float[Tensor, "B K P"], family: Int[Tensor, "B K"]) -> Factors:

@@ -7,7 +7,7 @@ volume of a mode counts, not its height alone. Grid and adapted experts are one 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 import torch
@@ -20,14 +20,15 @@ from ndp.gp.evidence import (
     FAMILIES,
     LEAST_NOISE,
     MEAN,
+    MOST_NUMBERS,
     RATE,
     SHAPE,
     HyperPrior,
     Observations,
     Slope,
     cross_kernels,
-    factorise,
     factorise_each,
+    log_evidence,
     log_student,
     slope,
 )
@@ -40,7 +41,6 @@ STARTS = ((0.7, 0.0025), (2.5, 0.0025), (0.7, 0.08), (2.5, 0.08))  # lengthscale
 FIRST_STEPS, STEPS = 4, 8  # of all starts, and then of the best ones of each family
 MODES, POINTS, WIDEN = 2, 12, 1.1  # of each family; of each mode; times as wide as the Laplace approximation
 KEPT = 32
-MOST_NUMBERS = 2**25  # of the covariances that are held at a time
 FARTHEST = 0.5  # of the cube root of an amplitude's inverse, relative to its mean: for no observations at all
 
 
@@ -69,26 +69,21 @@ class AdaptiveExperts:
         variance = (ratio(level).square() - math.exp(-CLEAN)).clamp(min=0)
         y = (y_t / alpha(level)).masked_fill(~mask, 0.0)
         known = Observations(x.masked_fill(~mask[..., None], 0.0), y, variance, mask)
-        numbers = x.shape[1] ** 2 * len(FAMILIES) * len(LENGTHSCALES) * len(NOISES)
         with torch.no_grad():
-            found = [_adapted(piece) for piece in known.split(max(1, MOST_NUMBERS // max(1, numbers)))]
-        experts = _Experts(*(torch.cat(parts) for parts in zip(*(vars(one).values() for one in found), strict=True)))
-        if torch.is_grad_enabled() and (x.requires_grad or y_t.requires_grad):
-            again = factorise_each(known, experts.theta, experts.family)
-            experts = replace(
-                experts, root=again.root, white=again.white, size=again.size, log_evidence=again.log_evidence
-            )
+            chosen = [_chosen(piece) for piece in known.split(_tasks_at_once(known))]
+            theta, family, log_prior, normal, total = (torch.cat(parts) for parts in zip(*chosen, strict=True))
+        factors = factorise_each(known, theta, family)
         count = mask.sum(1, keepdim=True)
         nothing = log_student(y.square().sum(1, keepdim=True), count)
         return AdaptiveExperts(
             known=known,
-            theta=experts.theta,
-            family=experts.family,
-            root=experts.root,
-            white=experts.white,
-            amplitude=_amplitude(experts.normal, count, experts.size),
-            log_weight=torch.log_softmax(experts.log_evidence + experts.log_prior, dim=1),
-            fit=(experts.total - nothing) / (count + 1),
+            theta=theta,
+            family=family,
+            root=factors.root,
+            white=factors.white,
+            amplitude=_amplitude(normal, count, factors.size),
+            log_weight=torch.log_softmax(factors.log_evidence + log_prior, dim=1),
+            fit=(total - nothing) / (count + 1),
         )
 
     def kept(self) -> "AdaptiveExperts":
@@ -108,49 +103,32 @@ class AdaptiveExperts:
         return ExpertPredictions.of(self.log_weight, mean, variance, self.fit, count, self.known.x.shape[-1])
 
 
-@dataclass(frozen=True)
-class _Experts:
-    """The likeliest experts, and the log-evidence of the whole mixture."""
+def _chosen(known: Observations) -> tuple[Tensor, ...]:
+    """The likeliest of the grid and of the points around the modes, and the log-evidence [B 1] of all of them together.
 
-    theta: Float[Tensor, "B K P"]
-    family: Int[Tensor, "B K"]
-    normal: Float[Tensor, "B K"]  # where an expert is in the posterior of its amplitude
-    log_prior: Float[Tensor, "B K"]  # of theta, over the density that theta was drawn from
-    root: Float[Tensor, "B K C C"]
-    white: Float[Tensor, "B K C 1"]
-    size: Float[Tensor, "B K"]
-    log_evidence: Float[Tensor, "B K"]
-    total: Float[Tensor, "B 1"]
-
-
-def _adapted(known: Observations) -> _Experts:
-    """The likeliest of the grid and of the points around the modes."""
+    They are theta [B K P], the family [B K], the log-density of the prior over that of the draws [B K], and where in the
+    posterior of its amplitude each expert is, as a standard normal number [B K].
+    """
     grid = _isotropic(known, tuple(product(LENGTHSCALES, NOISES)))
-    on_grid = factorise(known, grid)
     draws = laplace_draws(_modes(known), POINTS, WIDEN)
-    drawn = factorise(known, draws.theta)
     tasks, families, places = grid.shape[:3]
     points = draws.theta.shape[2]
-    of_grid = torch.full_like(on_grid.size, math.log(GRID_WEIGHT / (families * places)))
+    of_grid = grid.new_full((tasks, families, places), math.log(GRID_WEIGHT / (families * places)))
     of_draws = PRIOR.log_prob(draws.theta) - draws.log_density + math.log((1 - GRID_WEIGHT) / (families * points))
-    normal = torch.cat([antithetic_normals(places, 1, like=grid)[:, 0], draws.amplitude.repeat(points // POINTS)])
-    theta, root, white, size, log_evidence, log_prior = (
-        torch.cat(both, dim=2).flatten(1, 2)
-        for both in (
-            (grid, draws.theta),
-            (on_grid.root, drawn.root),
-            (on_grid.white, drawn.white),
-            (on_grid.size, drawn.size),
-            (on_grid.log_evidence, drawn.log_evidence),
-            (of_grid, of_draws),
-        )
-    )
+    log_prior = torch.cat([of_grid, of_draws], dim=2).flatten(1)
+    theta = torch.cat([grid, draws.theta], dim=2)
+    log_weight = log_evidence(known, theta).flatten(1) + log_prior
     family = torch.arange(families, device=grid.device)[:, None].expand(tasks, -1, places + points).flatten(1)
+    normal = torch.cat([antithetic_normals(places, 1, like=grid)[:, 0], draws.amplitude.repeat(points // POINTS)])
     normal = normal.expand(tasks, families, -1).flatten(1)
-    log_weight = log_evidence + log_prior
     best = log_weight.topk(min(KEPT, log_weight.shape[1]), dim=1).indices
-    parts = theta, family, normal, log_prior, root, white, size, log_evidence
-    return _Experts(*[*(pick(part, best, dim=1) for part in parts), log_weight.logsumexp(1, keepdim=True)])
+    kept = [pick(part, best, dim=1) for part in (theta.flatten(1, 2), family, log_prior, normal)]
+    return *kept, log_weight.logsumexp(1, keepdim=True)
+
+
+def _tasks_at_once(known: Observations) -> int:
+    numbers = len(FAMILIES) * len(STARTS) * known.x.shape[1] ** 2
+    return max(1, MOST_NUMBERS[known.x.device.type] // max(1, numbers))
 
 
 def _modes(known: Observations) -> Ascent:
