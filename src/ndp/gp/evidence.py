@@ -26,18 +26,21 @@ MEAN = (
 LEAST_NOISE = 1e-10  # variance, relative to the function's
 # Of the covariances that are held at a time, by device. On a CPU they stay in memory that is not given back after each step.
 MOST_NUMBERS = {"cpu": 2**20, "cuda": 2**26, "meta": 2**20}
+FARTHEST = (
+    100.0  # Kernels end at exp(-100), which is nothing. Products of smaller numbers are subnormal, and slow on a CPU.
+)
 IMPOSSIBLE = -1e10  # the log-evidence of a covariance that is not positive in float64
 
 
 def squared_exponential(squared: Tensor) -> tuple[Tensor, Tensor]:
     """The kernel at these squared distances, and its derivative by them."""
-    kernel = torch.exp(-0.5 * squared)
+    kernel = torch.exp((-0.5 * squared).clamp(min=-FARTHEST))
     return kernel, -0.5 * kernel
 
 
 def matern32(squared: Tensor) -> tuple[Tensor, Tensor]:
     """The kernel at these squared distances, and its derivative by them."""
-    root = (3 * squared + 1e-20).sqrt()
+    root = (3 * squared + 1e-20).sqrt().clamp(max=FARTHEST)
     decay = torch.exp(-root)
     return (1 + root) * decay, -1.5 * decay
 

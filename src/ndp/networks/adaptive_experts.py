@@ -39,7 +39,7 @@ PRIOR = HyperPrior()
 GRID_WEIGHT = 0.5  # the prior probability of the grid
 STARTS = ((0.7, 0.0025), (2.5, 0.0025), (0.7, 0.08), (2.5, 0.08))  # lengthscales, times the root of D, and noises
 FIRST_STEPS, STEPS = 4, 8  # of all starts, and then of the best ones of each family
-MODES, POINTS, WIDEN = 2, 12, 1.1  # of each family; of each mode; times as wide as the Laplace approximation
+MODES, POINTS, WIDEN = 1, 24, 1.1  # of each family; of each mode; times as wide as the Laplace approximation
 KEPT = 32
 FARTHEST = 0.5  # of the cube root of an amplitude's inverse, relative to its mean: for no observations at all
 
