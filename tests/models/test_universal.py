@@ -205,6 +205,27 @@ def test_the_gate_is_trained_with_the_network_frozen_and_a_run_resumes_where_it_
         assert torch.equal(value, started[key])
 
 
+def test_the_gate_learns_with_experts_that_adapt_and_the_model_is_read_again(tmp_path: Path) -> None:
+    write_model(untrained(), tmp_path / "start")
+    adaptive = {**SMALL, "experts": "adaptive"}
+    recipe = Recipe.from_dict(
+        RECIPE.as_dict()
+        | {"gate_only": True, "start": str(tmp_path / "start"), "steps": 16, "optimiser": "adamw"}
+        | {"dims": (1, 2), "network": adaptive}
+    )
+    model = make_ndp(recipe)
+    begin_with(model, recipe.start)
+    validation = make_validation(recipe, model, torch.device("cpu"))
+    before = validation(model.network)
+    fit(model, make_sources(recipe, torch.device("cpu")), recipe)
+    assert validation(model.network) < before
+    write_model(model, tmp_path / "adaptive")
+    again = read_model(tmp_path / "adaptive")
+    x, y, x_new = data()
+    for ours, theirs in zip(*(m.condition(x, y).moments(x_new, joint=False) for m in (model, again)), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 @pytest.mark.parametrize("wrong", [{"prior": "se"}, {"start": ""}, {"network": {**SMALL, "experts": False}}])
 def test_a_gate_alone_is_trained_for_a_universal_network_with_experts_that_starts_from_one(
     wrong: dict[str, object],
