@@ -25,7 +25,7 @@ MEAN = (
 )
 LEAST_NOISE = 1e-10  # variance, relative to the function's
 # Of the covariances that are held at a time, by device. On a CPU they stay in memory that is not given back after each step.
-MOST_NUMBERS = {"cpu": 2**20, "cuda": 2**26, "meta": 2**20}
+MOST_NUMBERS = {"cpu": 2**20, "cuda": 2**26}
 FARTHEST = (
     100.0  # Kernels end at exp(-100), which is nothing. Products of smaller numbers are subnormal, and slow on a CPU.
 )
@@ -135,10 +135,15 @@ def factorise(known: Observations, theta: Float[Tensor, "B F S P"]) -> Factors:
     return _factorised(known, _covariance(known, theta)[0])
 
 
+def at_once(known: Observations, covariances: int) -> int:
+    """How many times so many covariances of the observations may be held at a time; 1 at least."""
+    most = MOST_NUMBERS.get(known.x.device.type, MOST_NUMBERS["cpu"])
+    return max(1, most // max(1, covariances * known.x.shape[1] ** 2))
+
+
 def log_evidence(known: Observations, theta: Float[Tensor, "B F S P"]) -> Float[Tensor, "B F S"]:
     """The log-evidence of theta, up to a constant, without keeping the factors."""
-    numbers = len(known.x) * len(FAMILIES) * known.x.shape[1] ** 2
-    pieces = theta.split(max(1, MOST_NUMBERS[theta.device.type] // max(1, numbers)), dim=2)
+    pieces = theta.split(at_once(known, len(known.x) * len(FAMILIES)), dim=2)
     return torch.cat([factorise(known, piece).log_evidence for piece in pieces], dim=2)
 
 

@@ -20,12 +20,12 @@ from ndp.gp.evidence import (
     FAMILIES,
     LEAST_NOISE,
     MEAN,
-    MOST_NUMBERS,
     RATE,
     SHAPE,
     HyperPrior,
     Observations,
     Slope,
+    at_once,
     cross_kernels,
     factorise_each,
     log_evidence,
@@ -70,7 +70,7 @@ class AdaptiveExperts:
         y = (y_t / alpha(level)).masked_fill(~mask, 0.0)
         known = Observations(x.masked_fill(~mask[..., None], 0.0), y, variance, mask)
         with torch.no_grad():
-            chosen = [_chosen(piece) for piece in known.split(_tasks_at_once(known))]
+            chosen = [_chosen(piece) for piece in known.split(at_once(known, len(FAMILIES) * len(STARTS)))]
             theta, family, log_prior, normal, total = (torch.cat(parts) for parts in zip(*chosen, strict=True))
         factors = factorise_each(known, theta, family)
         count = mask.sum(1, keepdim=True)
@@ -124,11 +124,6 @@ def _chosen(known: Observations) -> tuple[Tensor, ...]:
     best = log_weight.topk(min(KEPT, log_weight.shape[1]), dim=1).indices
     kept = [pick(part, best, dim=1) for part in (theta.flatten(1, 2), family, log_prior, normal)]
     return *kept, log_weight.logsumexp(1, keepdim=True)
-
-
-def _tasks_at_once(known: Observations) -> int:
-    numbers = len(FAMILIES) * len(STARTS) * known.x.shape[1] ** 2
-    return max(1, MOST_NUMBERS[known.x.device.type] // max(1, numbers))
 
 
 def _modes(known: Observations) -> Ascent:
