@@ -20,15 +20,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 SHAPE, RATE = 0.5, 0.5  # of the Gamma prior of 1 / c^2
-MEAN = (
-    1.0  # m, the variance of the function's mean, relative to its own: standardised observations do not tell the mean
-)
+MEAN = 1.0  # m, the variance of the function's mean, relative to its own
 LEAST_NOISE = 1e-10  # variance, relative to the function's
 # Of the covariances that are held at a time, by device. On a CPU they stay in memory that is not given back after each step.
 MOST_NUMBERS = {"cpu": 2**20, "cuda": 2**26}
-FARTHEST = (
-    100.0  # Kernels end at exp(-100), which is nothing. Products of smaller numbers are subnormal, and slow on a CPU.
-)
+FARTHEST = 100.0  # Kernels end at exp(-100). Products of much smaller numbers are subnormal, and slow on a CPU.
 IMPOSSIBLE = -1e10  # the log-evidence of a covariance that is not positive in float64
 
 
