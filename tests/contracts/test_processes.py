@@ -77,6 +77,7 @@ def cases() -> dict[str, Case]:
     fixed = small_network(torch.float64, units=ndp.FixedUnits((5.0,), (0.1,), (1e6,), (30.0,)))
     of_context = small_network(torch.float64, units=ndp.ContextUnits())
     experts = small_network(torch.float64, units=ndp.ContextUnits(), experts=True, separates_noise=True)
+    adaptive = small_network(torch.float64, units=ndp.ContextUnits(), experts="adaptive", separates_noise=True)
     steps, refitted = Step(), RefittedGP(domain=(-2.0, 2.0))
     gnp, anp = small_neural_process("gnp"), small_neural_process("anp")
     quick = {"steps": 6}
@@ -93,6 +94,7 @@ def cases() -> dict[str, Case]:
         "fixed-units": Case(fixed, fixed.condition, quick, dim=1),
         "context-units": Case(of_context, of_context.condition, quick),
         "experts": Case(experts, experts.condition, quick),
+        "adaptive-experts": Case(adaptive, adaptive.condition, quick, tolerance=1e-6),
         "step": Case(steps, steps.condition, {}, values=steps_up),
         "gnp": Case(gnp, gnp.condition, {}, dim=1, tolerance=1e-5),
         "anp": Case(anp, anp.condition, {}, dim=1, tolerance=1e-5),

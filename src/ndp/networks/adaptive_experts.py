@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ndp.diffusion.levels import CLEAN, alpha, ratio
 from ndp.gp.climbing import Ascent, antithetic_normals, climb, laplace_draws, pick
+from ndp.gp.copula import GaussianMixtureCopula
 from ndp.gp.evidence import (
     FAMILIES,
     LEAST_NOISE,
@@ -32,7 +33,15 @@ from ndp.gp.evidence import (
     log_student,
     slope,
 )
-from ndp.networks.experts import LENGTHSCALES, NOISES, ExpertPosterior, ExpertPredictions, on_device
+from ndp.networks.experts import (
+    LEAST_WEIGHT,
+    LENGTHSCALES,
+    MOST_IN_COPULA,
+    NOISES,
+    ExpertPosterior,
+    ExpertPredictions,
+    on_device,
+)
 
 ADAPTIVE = "adaptive"  # the setting of a network with these experts
 PRIOR = HyperPrior()
@@ -41,6 +50,7 @@ STARTS = ((0.7, 0.0025), (2.5, 0.0025), (0.7, 0.08), (2.5, 0.08))  # lengthscale
 FIRST_STEPS, STEPS = 4, 8  # of all starts, and then of the best ones of each family
 MODES, POINTS, WIDEN = 1, 24, 1.1  # of each family; of each mode; times as wide as the Laplace approximation
 KEPT = 32
+LEAST_VARIANCE = 1e-8  # of a value in a copula, relative to the function's: its covariance must have a root
 FARTHEST = 0.5  # of the cube root of an amplitude's inverse, relative to its mean: for no observations at all
 
 
@@ -101,6 +111,27 @@ class AdaptiveExperts:
         mean = (self.white.mT @ weights).squeeze(-2)
         count = self.known.mask.sum(1, keepdim=True)
         return ExpertPredictions.of(self.log_weight, mean, variance, self.fit, count, self.known.x.shape[-1])
+
+    def copula(self, x_target: Float[Tensor, "B M D"], *, of_function: bool) -> GaussianMixtureCopula:
+        """How values at `x_target` depend on each other under the experts that count."""
+        x_target = x_target.double()
+        counts = self.log_weight > math.log(LEAST_WEIGHT)
+        most = max(1, MOST_IN_COPULA // max(x_target.shape[1], self.known.x.shape[1]) ** 2)
+        log_weight = self.log_weight.masked_fill(~counts, -math.inf)
+        log_weight, best = log_weight.topk(min(most, int(counts.sum(1).max())), dim=1)
+        theta, family, root, white, amplitude = (
+            pick(part, best, dim=1) for part in (self.theta, self.family, self.root, self.white, self.amplitude)
+        )
+        cross = cross_kernels(self.known.x, x_target, theta, family) * self.known.mask[:, None, :, None]
+        weights = torch.linalg.solve_triangular(root, cross, upper=False)
+        noise = LEAST_VARIANCE if of_function else torch.exp(2 * theta[..., -1:])[..., None] + LEAST_VARIANCE
+        covariance = cross_kernels(x_target, x_target, theta, family) - weights.mT @ weights
+        covariance = covariance + noise * torch.eye(x_target.shape[1]).to(x_target)
+        return GaussianMixtureCopula(
+            torch.log_softmax(log_weight, dim=1),
+            (white.mT @ weights).squeeze(-2),
+            covariance * amplitude[..., None, None],
+        )
 
 
 def _chosen(known: Observations) -> tuple[Tensor, ...]:
