@@ -93,10 +93,7 @@ class HyperPrior:
     def precision(self, dim: int, like: Tensor) -> Float[Tensor, "P P"]:
         both = self.own**2 + dim * self.shared**2
         block = torch.eye(dim, dtype=like.dtype, device=like.device) - self.shared**2 / both
-        precision = like.new_zeros(dim + 1, dim + 1)
-        precision[:dim, :dim] = block / self.own**2
-        precision[dim, dim] = 1 / self.noise_spread**2
-        return precision
+        return torch.block_diag(block / self.own**2, like.new_full((1, 1), 1 / self.noise_spread**2))
 
     def log_prob(self, theta: Float[Tensor, "*S P"]) -> Float[Tensor, "*S"]:
         dim = theta.shape[-1] - 1

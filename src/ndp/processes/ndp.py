@@ -212,8 +212,8 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
 
     @property
     def training_support(self) -> TrainingSupport:
-        """How the steps of training may be run."""
-        return TrainingSupport()
+        """How the steps of training may be run: the choice of experts that adapt is not captured."""
+        return TrainingSupport(cuda_graph=not getattr(self.network, "adaptive", False))
 
     @property
     def of_points(self) -> bool:
