@@ -56,8 +56,9 @@ def single_task_gp(
 
 def single_task_gp_draws(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, draws: int) -> np.ndarray:
     """Joint draws of the fitted GP: [draws, N]."""
+    model = _fitted(x, y, "cpu")
     with torch.no_grad(), warnings.catch_warnings(action="ignore"):
-        posterior = _fitted(x, y, "cpu").posterior(torch.as_tensor(x_new), observation_noise=True)
+        posterior = model.posterior(torch.as_tensor(x_new), observation_noise=True)
         drawn: np.ndarray = posterior.rsample(torch.Size((draws,)))[..., 0].numpy()
         return drawn
 
