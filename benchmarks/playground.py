@@ -16,7 +16,7 @@ from benchmarks.playground_server import memory_of, running_server
 from benchmarks.reliability.server import STEPS, ask_at_once, memory_around, statuses_of_a_stop
 from benchmarks.reliability.server_requests import largest
 from benchmarks.report import Progress, Report
-from ndp.apps.cli.common import require
+from ndp.core.extras import require
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 

@@ -468,9 +468,10 @@ def test_a_model_is_trained_sampled_and_scored(folder: Path) -> None:
         "--threads",
         "1",
         "--out",
-        "timing.json",
+        "timed",
         app=benchmarks_app,
     )
     assert timed.exit_code == 0, timed.output
-    assert [one["calls"] for one in json.loads((folder / "timing.json").read_text())] == [0, 10, 20, 10]
+    timings = json.loads((folder / "timed" / "timing.json").read_text())["timings"]
+    assert [one["calls"] for one in timings] == [0, 10, 20, 10]
     assert call("evaluate", "gp-se").exit_code == 2
