@@ -197,7 +197,7 @@ def test_a_network_with_adaptive_experts_is_made_again_from_its_settings_and_enc
 
 
 def test_other_settings_of_experts_are_refused() -> None:
-    with pytest.raises(ValueError, match=r'experts must be True, False or "adaptive", not \'many\''):
+    with pytest.raises(ValueError, match=r'experts must be true, false or "adaptive", not \'many\''):
         BiDimensionalAttention(experts="many")
 
 
