@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.reliability import runs
+from benchmarks.reliability import recipes, runs
 from benchmarks.reliability.attempts import FULL, QUICK
-from benchmarks.reliability.runs import CPU, FAILURES, Good, attempts, recipe
+from benchmarks.reliability.recipes import FAILURES, recipe
+from benchmarks.reliability.runs import CPU, Good, attempts
 from ndp.training.run_folder import RunFolder, TrainingState
 from ndp.training.weights import Weights
 
@@ -71,7 +72,7 @@ def test_a_run_that_resumes_elsewhere_is_found_out(tmp_path: Path, monkeypatch: 
 def test_a_failed_start_that_leaves_its_folder_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RunFolder, "discard_without_state", lambda folder: None)
     how = next(iter(FAILURES))
-    assert runs._failed_start(tmp_path, how) == "the folder of a failed start is left"
+    assert recipes._failed_start(tmp_path, how) == "the folder of a failed start is left"
 
 
 def test_the_state_that_attempts_begin_with_is_finite(good: Good) -> None:
