@@ -1,6 +1,5 @@
 """The command `ndp` as a user meets it."""
 
-import json
 import math
 import re
 import socket
@@ -12,55 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import typer
-from matplotlib.image import imread
 from typer.testing import CliRunner, Result
 
 import ndp
 from benchmarks.__main__ import app as benchmarks_app
+from command_line import call, is_a_picture, read, sample
 from ndp.apps.cli import app
 from ndp.apps.demo import read_data
-
-AT = "x1\n-0.5\n0.9\n0.1\n"
-CONTEXT = "x1,y,noise\n-0.6,1.2,0.1\n0.0,-0.4,0\n0.3,0.2,0.3\n"
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with the files that the commands below name."""
-    monkeypatch.chdir(tmp_path)
-    files = {
-        "at.csv": AT,
-        "context.csv": CONTEXT,
-        "nothing.csv": "x1,y\n",
-        "at2.csv": "x1,x2\n0,1\n1,0\n",
-        "context2.csv": "x1,x2,y\n0,1,0.5\n",
-        "text.csv": "x1,y\n0,1\n1,many\n",
-        "no-y.csv": "x1\n0\n",
-        "picture.csv": "\x89PNG\x00",
-    }
-    for name, content in files.items():
-        (tmp_path / name).write_text(content, encoding="latin-1")
-    return tmp_path
-
-
-def call(*arguments: str, app: typer.Typer = app) -> Result:
-    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", "NO_COLOR": "1"})
-
-
-def sample(*arguments: str, model: str = "gp-se", at: str = "at.csv") -> Result:
-    return call("sample", "--model", model, "--at", at, "--draws", "4", *arguments)
-
-
-def read(path: Path) -> dict[str, np.ndarray]:
-    table = np.genfromtxt(path, delimiter=",", names=True)
-    return {name: table[name] for name in table.dtype.names or ()}
-
-
-def is_a_picture(path: Path) -> bool:
-    """A PNG on which there is something to see."""
-    return path.read_bytes().startswith(b"\x89PNG") and imread(path)[..., :3].std() > 0.02
-
 
 # demo
 
@@ -354,124 +311,3 @@ def test_a_wrong_option_is_named(folder: Path, arguments: str, named: str) -> No
     assert named in result.stderr
     assert "Traceback" not in result.output
     assert sorted(path.name for path in folder.iterdir()) == before
-
-
-# train and evaluate
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("--prior se", "a run needs a folder: --out FOLDER"),
-        ("--out run", "either a prior or a table"),
-        ("--out run --prior nothing", "no prior named 'nothing'"),
-        ("--out run --prior se --dim two", "--dim takes whole numbers"),
-        ("--out run --prior se --device cuda", "there is no CUDA device here"),
-        ("--out run --data nowhere.csv", "there is no file nowhere.csv"),
-        ("--out run --config nowhere.toml", "there is no file nowhere.toml"),
-        ("--out used --prior se", "used is not empty"),
-        ("--out used --prior se --overwrite", "used is not the folder of a run"),
-        ("--resume used", "it has no recipe.json"),
-        ("--resume used --prior se", "leave the other settings out"),
-    ],
-)
-def test_a_mistake_in_training_is_one_line_and_makes_no_folder(folder: Path, arguments: str, message: str) -> None:
-    (folder / "used").mkdir()
-    (folder / "used" / "notes.txt").write_text("mine")
-    if "cuda" in arguments and torch.cuda.is_available():
-        pytest.skip("there is a CUDA device here")
-    result = call("train", *arguments.split())
-    assert result.exit_code == 2
-    assert re.fullmatch(rf"Error: .*{re.escape(message)}.*\n", result.stderr), result.stderr
-    assert not (folder / "run").exists()
-    assert [path.name for path in (folder / "used").iterdir()] == ["notes.txt"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("evaluate step", "step was not trained on a Gaussian process with an exact posterior"),
-        ("evaluate gp-se", "gp-se is an exact Gaussian process; name a diffusion model"),
-        ("evaluate se --device cuda", "there is no CUDA device here; use --device cpu"),
-        ("evaluate se --device tpu", "a device is auto, cpu or cuda, not 'tpu'"),
-        (
-            "train --prior se --model gpt --out run",
-            "there are: ndp-paper, joint-paper, ndp, joint, gnp, convcnp",
-        ),
-    ],
-)
-def test_a_mistake_in_scoring_is_one_line(folder: Path, arguments: str, message: str) -> None:
-    if "cuda" in arguments and torch.cuda.is_available():
-        pytest.skip("there is a CUDA device here")
-    result = call(*arguments.split())
-    assert result.exit_code == 2
-    assert re.fullmatch(rf"Error: .*{re.escape(message)}.*\n", result.stderr), result.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            "regression --kernel rbf --rows truth",
-            "there is no kernel named 'rbf'; there are: se, matern52, sawtooth, mixture",
-        ),
-        ("regression --device cuda --rows ours", "there is no CUDA device here; use --device cpu"),
-        ("global-optimisation --model se", "se is not a joint model; train one with ndp train --model joint"),
-        ("calibration --device cuda", "there is no CUDA device here; use --device cpu"),
-    ],
-)
-def test_a_mistake_in_an_experiment_is_one_line(folder: Path, arguments: str, message: str) -> None:
-    if "cuda" in arguments and torch.cuda.is_available():
-        pytest.skip("there is a CUDA device here")
-    result = call(*arguments.split(), app=benchmarks_app)
-    assert result.exit_code == 2
-    assert re.fullmatch(rf"Error: .*{re.escape(message)}.*\n", result.stderr), result.stderr
-    assert not (folder / "results").exists()
-
-
-def test_a_model_is_trained_sampled_and_scored(folder: Path) -> None:
-    config = 'prior = "se"\nsteps = 3\nbatch = 2\n[network]\nwidth = 16\nheads = 2\nblocks = 1\nlevel_width = 8\n'
-    (folder / "run.toml").write_text(config)
-    trained = call("train", "--config", "run.toml", "--out", "runs/small", "--device", "cpu", "--seed", "5")
-    assert trained.exit_code == 0, trained.output
-    assert "functions a second" in trained.stdout
-    assert ndp.load("runs/small").about["recipe"]["seed"] == 5  # type: ignore[union-attr]
-    assert sample("--out", "drawn.csv", model="runs/small").exit_code == 0
-    assert np.isfinite(read(folder / "drawn.csv")["mean"]).all()
-    scored = call(
-        "evaluate", "runs/small", "--tasks", "3", "--draws", "64", "--steps", "2", "--json", "--device", "cpu"
-    )
-    assert scored.exit_code == 0, scored.output
-    (result,) = json.loads(scored.stdout)
-    assert result["net_gap"]["mean"] > 0.1, "it knows nothing yet"
-    exported = call("export", "runs/small", "shared/small", "--half")
-    assert exported.exit_code == 0, exported.output
-    assert re.search(r"Model, 0.\d\d MB: shared/small", exported.stdout)
-    assert {path.name for path in (folder / "shared" / "small").iterdir()} == {"config.json", "model.safetensors"}
-    assert sample("--out", "half.csv", model="shared/small").exit_code == 0
-    np.testing.assert_allclose(read(folder / "half.csv")["mean"], read(folder / "drawn.csv")["mean"], atol=0.02)
-    for arguments, message in (
-        (("runs/small", "shared/small"), "shared/small is not empty"),
-        (("gp-se", "new"), "gp-se is exact: it has no weights to export"),
-    ):
-        assert message in call("export", *arguments).stderr
-    few = ("--tasks", "2", "--draws", "64", "--steps", "3", "--device", "cpu", "--record")
-    assert call("evaluate", "runs/small", *few).exit_code == 0
-    (recorded,) = ndp.load("runs/small").about["scores"]["evaluations"]  # type: ignore[union-attr]
-    assert (recorded["dim"], recorded["steps"]) == (1, 3)
-    timed = call(
-        "timing",
-        "--model",
-        "runs/small",
-        "--repaint-levels",
-        "2",
-        "--threads",
-        "1",
-        "--out",
-        "timed",
-        app=benchmarks_app,
-    )
-    assert timed.exit_code == 0, timed.output
-    timings = json.loads((folder / "timed" / "timing.json").read_text())["timings"]
-    assert [one["calls"] for one in timings] == [0, 10, 20, 10]
-    assert call("evaluate", "gp-se").exit_code == 2
