@@ -1,12 +1,14 @@
 // The tab Functions: click points, see functions appear.
 
 import { readAddress, writeAddress } from "./address.js";
-import { Latest, post } from "./api.js";
+import { Answers, MORE, MORE_DRAWS } from "./answers.js";
+import { post } from "./api.js";
 import { shown } from "./chart.js";
 import { choice } from "./choice.js";
 import { readObservations, writeDraws } from "./csv.js";
 import { Denoising } from "./denoising.js";
 import { copyText, download, picture } from "./download.js";
+import { TEMPLATE } from "./functions_template.js";
 import { Points } from "./points.js";
 import { PosteriorChart } from "./posterior_chart.js";
 import { pythonFor } from "./python.js";
@@ -17,62 +19,7 @@ export const title = "Functions";
 export const available = ({ models }) => models.length > 0;
 
 const SIZE = 120; // points of a drawn function
-const MORE = 3; // further batches for a smoother fan and mean, once the page is at rest
-const MORE_DRAWS = 32;
-const REST = 450; // ms
-const DENSITIES = 64; // values at which the density of a slice is computed
 const MOST_POINTS = 100;
-
-const TEMPLATE = `
-<div class="stage card">
-  <h2>Click points, see functions appear</h2>
-  <p class="lead">Click to add a point, drag to move it, double-click to remove it. Every line is a function drawn from the posterior.</p>
-  <div class="frame">
-  <svg class="chart" id="posterior" role="group" aria-label="Functions through the points. Tab reaches the points; Enter adds one at the slice." tabindex="0"></svg>
-  <div class="slider"><input type="range" id="slice" step="any" aria-label="Slice: show the density of the value at this x" /></div>
-  <div class="noise-level" aria-hidden="true"></div>
-  </div>
-  <ul class="legend">
-    <li class="is-draws"><span></span>draws</li>
-    <li class="is-mean"><span></span>mean</li>
-    <li class="band"><span></span>50 % and 90 % of draws</li>
-    <li class="is-exact" hidden><span></span><i></i></li>
-  </ul>
-  <div class="buttons toolbar">
-    <button type="button" id="animate" class="primary">Watch the denoising</button>
-    <button type="button" id="reseed">New draws</button>
-    <button type="button" id="python">Copy Python</button>
-    <button type="button" id="link">Copy link</button>
-    <button type="button" id="png">PNG</button>
-    <button type="button" id="csv">CSV</button>
-    <button type="button" id="open">Open CSV</button>
-    <input type="file" id="file" accept=".csv,text/csv,text/plain" hidden />
-  </div>
-</div>
-<div class="panel card">
-  <fieldset><legend>Model</legend><div class="models"></div></fieldset>
-  <div>
-    <h3>Drawing</h3>
-    <label class="row"><span>Draws</span><input type="range" id="draws" min="1" max="64" /><output></output></label>
-    <label class="row"><span>Solver calls</span><input type="range" id="calls" min="2" max="30" /><output></output></label>
-    <div class="checks" id="show">
-      <label><input type="checkbox" value="draws" />Draws</label>
-      <label><input type="checkbox" value="mean" />Mean</label>
-      <label><input type="checkbox" value="fan" />Fan</label>
-      <label><input type="checkbox" value="exact" />Exact</label>
-    </div>
-  </div>
-  <div id="selected">
-    <h3>Selected point</h3>
-    <div class="coordinates">
-      <label>x<input type="number" id="point-x" step="0.05" /></label>
-      <label>y<input type="number" id="point-y" step="0.05" /></label>
-    </div>
-    <label class="row"><span>Its noise</span><input type="range" id="noise" min="0" max="1" step="0.02" /><output></output></label>
-    <div class="buttons"><button type="button" id="remove">Remove it</button><button type="button" id="clear">Clear all</button></div>
-  </div>
-  <p class="hint">Paste or drop a table with the columns x and y, and noise if it is known.</p>
-</div>`;
 
 export function create(root, page) {
   root.innerHTML = TEMPLATE;
@@ -81,9 +28,6 @@ export function create(root, page) {
   const state = { model: page.models[0].name, points: [], draws: 32, calls: 7, seed: 0, at: 0, show: ["draws", "mean", "fan"] };
   const kept = new Map(); // points by the range of inputs that they were set in
   let selected = null;
-  let answered = { draws: [], more: [] };
-  let resting = 0;
-  let refining = null;
   let saving = 0;
 
   const model = () => page.models.find((one) => one.name === state.model);
@@ -92,6 +36,7 @@ export function create(root, page) {
   const points = new Points(view.chart, view.chart.layers.points, { add, move: moved, remove, select });
   const context = () => state.points.map(({ x, y, noise }) => ({ x, y, noise }));
   const question = (extra = {}) => ({ model: state.model, context: context(), at: at(), draws: state.draws, steps: state.calls, seed: state.seed, ...extra });
+  const answers = new Answers(svg, view, { model, question, askExact, show, failed });
   const film = new Denoising(
     (draws, ratio) => {
       view.showDraws(draws);
@@ -101,84 +46,29 @@ export function create(root, page) {
       svg.classList.remove("denoising");
       find(".noise-level").textContent = "";
       find("#animate").textContent = "Watch the denoising";
-      view.showDraws(answered.draws);
+      view.showDraws(answers.draws);
     },
   );
 
-  // The answer for the newest points.
-  const live = new Latest(
-    async (asked) => {
-      const begun = performance.now();
-      const [drawn, exact] = await Promise.all([post("api/draws", asked), askExact(asked)]);
-      return { draws: drawn.draws, exact, seconds: (performance.now() - begun) / 1000 };
-    },
-    ({ draws, exact, seconds }, asked, newest) => {
-      if (asked.model !== state.model) return;
-      answered = { draws, more: [] };
-      view.setDraws(draws, [], () => settled(newest));
-      showExact(exact);
-      const given = asked.context.length;
-      page.say(`${draws.length} draw${draws.length === 1 ? "" : "s"} given ${given} point${given === 1 ? "" : "s"}, ${asked.steps} solver calls, ${seconds.toFixed(2)} s`);
-    },
-    failed,
-  );
+  function show({ draws, exact, seconds }, asked) {
+    showExact(exact);
+    const given = asked.context.length;
+    page.say(`${draws.length} draw${draws.length === 1 ? "" : "s"} given ${given} point${given === 1 ? "" : "s"}, ${asked.steps} solver calls, ${seconds.toFixed(2)} s`);
+  }
 
   function failed(error) {
     svg.dataset.state = "idle";
     page.say(error.message, true);
   }
 
-  function settled(newest) {
-    svg.dataset.draws = String(answered.draws.length);
-    if (!newest) return;
-    svg.dataset.state = "drawn";
-    svg.dispatchEvent(new CustomEvent("settled"));
-    resting = setTimeout(refine, REST);
-  }
-
   // After a change: send a new request, and stop the ones for the old points.
   function update() {
-    clearTimeout(resting);
-    refining?.abort();
+    answers.stop();
     film.stop();
     svg.dataset.state = "busy";
     showPoints();
     save();
-    live.ask(question());
-  }
-
-  // At rest: more draws, and the exact density at the slice.
-  async function refine() {
-    refining = new AbortController();
-    const { signal } = refining;
-    try {
-      await sliceDensity(signal);
-      while (answered.more.length < MORE * MORE_DRAWS) {
-        const seed = (state.seed + 1 + answered.more.length / MORE_DRAWS) % 2 ** 32;
-        const { draws } = await post("api/draws", question({ seed, draws: MORE_DRAWS }), signal);
-        answered.more.push(...draws);
-        view.setDraws(answered.draws, answered.more, () => {});
-      }
-      svg.dataset.state = "idle";
-    } catch (error) {
-      if (error.name !== "AbortError") failed(error);
-    }
-  }
-
-  async function sliceDensity(signal) {
-    if (model().noise_floor === 0) return; // jumps between two values have no density
-    const [bottom, top] = view.chart.ys;
-    const drawn = [...answered.draws, ...answered.more].map((row) => row[view.column]);
-    const reach = Math.max(Math.max(...drawn) - Math.min(...drawn), 0.08 * (top - bottom));
-    const [low, high] = [Math.max(bottom, Math.min(...drawn) - 0.25 * reach), Math.min(top, Math.max(...drawn) + 0.25 * reach)];
-    if (!(low < high)) return;
-    const values = grid(low, high, DENSITIES);
-    // The density of functions with almost no noise is too peaked to show: add a little noise.
-    const sharp = model().noise_floor < 0.01;
-    const noise = sharp ? 0.03 * (top - bottom) : 0;
-    const asked = { model: state.model, context: context(), at: [view.at[view.column]], values: values.map((y) => [y]), noise, steps: sharp ? 16 : 10 };
-    const { log_density: logs } = await post("api/log-density", asked, signal);
-    view.setDensity(values.map((y, i) => [y, Math.exp(logs[i])]));
+    answers.ask();
   }
 
   async function askExact(asked) {
@@ -318,9 +208,8 @@ export function create(root, page) {
     state.at = Number(event.target.value);
     view.setSlice(state.at);
     save();
-    clearTimeout(resting);
-    refining?.abort();
-    if (answered.draws.length) resting = setTimeout(refine, REST);
+    answers.stop();
+    if (answers.draws.length) answers.rest();
   });
   find("#noise").addEventListener("input", (event) => {
     if (!selected) return;
@@ -353,11 +242,10 @@ export function create(root, page) {
     },
     animate: async () => {
       if (film.playing) return film.stop();
-      clearTimeout(resting);
-      refining?.abort();
+      answers.stop();
       const asked = question({ trajectory: true });
       const { draws, trajectory } = await post("api/draws", asked);
-      answered.draws = draws;
+      answers.draws = draws;
       svg.classList.add("denoising");
       find("#animate").textContent = "Stop";
       film.play(trajectory, draws);
@@ -375,7 +263,7 @@ export function create(root, page) {
     png: async () => download(`ndp-${state.model}.png`, await picture(svg)),
     csv: () => {
       const { mean, std } = view.summary;
-      download(`ndp-${state.model}.csv`, writeDraws(at(), mean, std, answered.draws), "text/csv");
+      download(`ndp-${state.model}.csv`, writeDraws(at(), mean, std, answers.draws), "text/csv");
     },
     open: () => find("#file").click(),
   };
