@@ -27,6 +27,12 @@ LAYERS = [
     "apps",
 ]
 MODULES = sorted(PACKAGE.rglob("*.py"))
+FILES = [
+    *MODULES,
+    *sorted(PACKAGE.rglob("*.js")),
+    *sorted((ROOT / "benchmarks").rglob("*.py")),
+    *sorted((ROOT / "tests").rglob("*.py")),
+]
 
 
 def layer_of(module: str) -> str | None:
@@ -88,7 +94,7 @@ def test_the_top_of_the_package_is_seen_at_a_glance() -> None:
     assert entries == {*LAYERS, "__init__.py", "sklearn.py"} - {"sklearn"}
 
 
-@pytest.mark.parametrize("path", [*MODULES, *sorted((ROOT / "benchmarks").glob("*.py"))], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_file_is_long(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 350
 
