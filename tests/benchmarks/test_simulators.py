@@ -111,10 +111,10 @@ def test_methods_see_the_same_table_and_the_scores_are_those_of_the_truth() -> N
 def test_every_method_predicts_a_line_and_agrees_with_itself(name: str) -> None:
     rng = np.random.default_rng(0)
     x, x_new = rng.uniform(size=(24, 1)), rng.uniform(0.1, 0.9, size=(5, 1))
-    y, y_new = 3 * x[:, 0] + 100, 3 * x_new[:, 0] + 100
+    y, y_new = 3 * x[:, 0] + 100 + rng.normal(0, 0.1, 24), 3 * x_new[:, 0] + 100
     fitted = all_methods("universal", "cpu")[name](x, y)
     mean, std = fitted.moments(x_new)
-    np.testing.assert_allclose(mean, y_new, atol=0.05)
+    np.testing.assert_allclose(mean, y_new, atol=0.2)
     low, high = fitted.interval(x_new)
     assert ((low < mean) & (mean < high)).all()
     np.testing.assert_allclose((high - low) / std, 3.3, atol=0.6)

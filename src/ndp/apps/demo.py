@@ -60,7 +60,7 @@ def run(table: Path, picture: Path, *, draws: int = 24, steps: int = 20, seed: i
     margin = 0.05 * np.ptp(data.x)
     grid = np.linspace(data.x.min() - margin, data.x.max() + margin, 121)
     methods: dict[str, Callable[[Table], _Conditioned]] = {
-        f"Neural diffusion process, pretrained: {steps} calls a draw": partial(_condition, load_ndp(MODEL), steps),
+        "Neural diffusion process, pretrained": partial(_condition, load_ndp(MODEL), steps),
         "Gaussian process, fitted to the table": _fit,
     }
     _, axis_y = data.names

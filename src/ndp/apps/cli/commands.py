@@ -27,7 +27,7 @@ def demo(
     ] = None,
     out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("demo.png"),
     draws: Annotated[int, typer.Option(min=1, max=MOST_DRAWS, help="Functions to draw.")] = 24,
-    steps: Annotated[int, typer.Option(min=1, max=MOST_CALLS, help="Network calls for each draw.")] = 20,
+    steps: Annotated[int, typer.Option(min=1, max=MOST_CALLS, help="Network calls for all draws together.")] = 20,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the draws.")] = 0,
 ) -> None:
     """Draw the functions behind a table with the pretrained model, beside a Gaussian process that is fitted to the table."""
