@@ -37,7 +37,7 @@ from benchmarks.report import Progress, Report, Table
 from ndp.core.devices import read_device
 from ndp.core.plotting import BLACK, BLUE, GREY, ORANGE, label_once, new_grid, plot_context
 from ndp.gp.exact import GP
-from ndp.gp.inverse import law_of_input, shares
+from ndp.gp.inverse import distribution_of_input, shares
 from ndp.gp.named import minima_gp
 from ndp.models.evaluation import Number
 from ndp.models.registry import load
@@ -217,6 +217,6 @@ def _show(above: "Axes", below: "Axes", search: JointSearch, model: NDP, gp: GP,
     histogram = shares(torch.as_tensor(drawn).double().cpu(), BINS)[0]
     below.stairs(histogram.numpy(), edges, fill=True, color=BLUE, alpha=0.5, label="draws of x*")
     exact = gp.condition(question.x[None], question.y[None, :, None])
-    density = law_of_input(exact, torch.tensor([question.y_star], dtype=torch.float64), BINS)[0]
+    density = distribution_of_input(exact, torch.tensor([question.y_star], dtype=torch.float64), BINS)[0]
     below.stairs(density.numpy(), edges, color=BLACK, linewidth=1.0, label="exact p(x* | y*)")
     below.plot([point[0]], [0.0], "^", color="red", markersize=7, clip_on=False, label="next evaluation", zorder=6)

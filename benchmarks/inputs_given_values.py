@@ -9,7 +9,7 @@ from torch import Tensor
 
 from benchmarks.drawing import generator_on
 from ndp.gp.exact import GP
-from ndp.gp.inverse import law_of_input, shares
+from ndp.gp.inverse import distribution_of_input, shares
 from ndp.models.evaluation import Number
 from ndp.models.metrics import total_variation
 from ndp.optimise.joint_search import Target
@@ -61,7 +61,7 @@ def compare(row: str, gp: GP, questions: Questions, draw: DrawInputs, *, seed: i
     found = []
     for value in (questions.any_value, questions.below_best):
         drawn = draw(questions.x, questions.y, value, generator)
-        found.append(Number.of(total_variation(shares(drawn, BINS), law_of_input(posterior, value, BINS))))
+        found.append(Number.of(total_variation(shares(drawn, BINS), distribution_of_input(posterior, value, BINS))))
     return InputDistances(row, *found)
 
 
@@ -69,7 +69,7 @@ def exact_draws(gp: GP, draws: int) -> DrawInputs:
     """Draws of the exact distribution: the error that a histogram of so many draws has by itself."""
 
     def draw(x: Tensor, y: Tensor, value: Tensor, generator: torch.Generator) -> Float[Tensor, "S B"]:
-        exact = law_of_input(gp.condition(x, y), value, BINS)
+        exact = distribution_of_input(gp.condition(x, y), value, BINS)
         index = torch.multinomial(exact, draws, replacement=True, generator=generator).T
         return (2 * index + 1).double() / BINS - 1
 

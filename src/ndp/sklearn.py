@@ -79,6 +79,9 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> "NDPRegressor":
         """Condition the model on the data.
 
+        Nothing is trained. The first prediction lets the GP experts of the model adapt to the data, which takes about as long
+        as fitting a Gaussian process; later ones share what was found.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)

@@ -2,7 +2,7 @@
 
 import torch
 
-from ndp.gp.inverse import ExactInputs, law_of_input, middles, shares
+from ndp.gp.inverse import ExactInputs, distribution_of_input, middles, shares
 from ndp.gp.named import minima_gp
 from ndp.models.metrics import total_variation
 
@@ -19,9 +19,9 @@ def test_the_law_is_the_joint_density_of_all_values_scaled_to_sum_to_one() -> No
         x = torch.cat([X, place.expand(2, 1, 1)], dim=1)
         density.append(prior.log_prob(x, torch.cat([Y, ASKED[:, None, None]], dim=1), observation_noise=True))
     expected = torch.softmax(torch.stack(density, dim=-1), dim=-1)
-    found = law_of_input(gp.condition(X, Y), ASKED, cells, fine=1)
+    found = distribution_of_input(gp.condition(X, Y), ASKED, cells, fine=1)
     torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-12)
-    coarse = law_of_input(gp.condition(X, Y), ASKED, 12, fine=10)
+    coarse = distribution_of_input(gp.condition(X, Y), ASKED, 12, fine=10)
     torch.testing.assert_close(coarse, expected.unflatten(-1, (12, 10)).sum(-1), rtol=1e-8, atol=1e-12)
 
 
@@ -29,7 +29,7 @@ def test_exact_draws_follow_the_law() -> None:
     posterior = ExactInputs(minima_gp()).condition(X[0], Y[0, :, 0])
     drawn = posterior.sample_inputs(-0.8, 4000, generator=torch.Generator().manual_seed(0))
     assert drawn.shape == (4000, 1)
-    law = law_of_input(posterior.posterior, ASKED[:1], 20)
+    law = distribution_of_input(posterior.posterior, ASKED[:1], 20)
     assert total_variation(shares(drawn, 20), law).item() < 0.05  # about 0.03 by chance alone
 
 

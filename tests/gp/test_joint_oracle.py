@@ -9,7 +9,7 @@ from torch import Tensor
 import ndp
 from ndp.diffusion.levels import CLEAN
 from ndp.diffusion.objective import denoising_loss, draw_levels, hold_context, noise_one_or_both
-from ndp.gp.inverse import law_of_input, shares
+from ndp.gp.inverse import distribution_of_input, shares
 from ndp.gp.joint_oracle import JointOracle
 from ndp.gp.named import minima_gp
 from ndp.gp.oracle import GPOracle
@@ -42,7 +42,7 @@ def expected_by_chance(law: Tensor) -> float:
 
 def test_draws_of_inputs_follow_their_exact_law() -> None:
     x, y, asked = tasks()
-    law = law_of_input(GP.condition(x, y), asked, BINS)
+    law = distribution_of_input(GP.condition(x, y), asked, BINS)
     uniform = total_variation(torch.full_like(law, 1 / BINS), law).mean().item()
     drawn = MODEL.condition(x, y).sample_inputs(asked[:, None], DRAWS, steps=20, generator=seeded(2))
     found = total_variation(shares(drawn[..., 0, 0], BINS), law).mean().item()
@@ -78,7 +78,7 @@ class Continued:
 def test_repaint_of_a_value_draws_inputs_from_nearly_their_exact_law() -> None:
     """More repeats come nearer to it: RePaint is biased by itself."""
     x, y, asked = tasks()
-    law = law_of_input(GP.condition(x[:1], y[:1]), asked[:1], BINS)
+    law = distribution_of_input(GP.condition(x[:1], y[:1]), asked[:1], BINS)
     model = ndp.NDP(Continued(x[0], y[0]))
     nothing = torch.zeros(0, 1, dtype=torch.float64)
     found = []

@@ -158,7 +158,7 @@ def plot_regression(
 def plot_marginal(
     ax: "Axes", values: np.ndarray, edges: np.ndarray, *, colour: str = BLUE, label: str | None = None
 ) -> None:
-    """The law of one function value from draws [S], lying on its side: for a panel beside a slice of functions."""
+    """The distribution of one function value from draws [S], lying on its side: for a panel beside a slice of functions."""
     shares = np.histogram(values, edges)[0] / len(values)
     ax.stairs(shares, edges, orientation="horizontal", fill=True, color=colour, alpha=0.35)
     ax.stairs(shares, edges, orientation="horizontal", color=colour, linewidth=1.4, label=label)

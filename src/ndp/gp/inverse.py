@@ -1,4 +1,4 @@
-"""Where a function takes a value: the exact law of an input given its output, for a Gaussian process in one dimension.
+"""Where a function takes a value: the exact distribution of an input given its output, for a Gaussian process in one dimension.
 
     p(x | y, D) = p(x) N(y; m(x), s^2(x)) / p(y | D),    p(x) uniform on [-1, 1]
 
@@ -24,7 +24,7 @@ def middles(cells: int) -> Float[Tensor, "{cells}"]:
     return (2 * torch.arange(cells, dtype=torch.float64) + 1) / cells - 1
 
 
-def law_of_input(
+def distribution_of_input(
     posterior: GPPosterior, y: Float[Tensor, "B"], bins: int, *, fine: int = 32
 ) -> Float[Tensor, "B {bins}"]:
     """The probability that the input lies in each of equal bins of [-1, 1], given that the value there is `y`.
@@ -65,7 +65,7 @@ class ExactInputs:
 @final
 @dataclass(frozen=True)
 class ExactInputsPosterior:
-    """Draws of the exact law on a fine grid."""
+    """Draws of the exact distribution on a fine grid."""
 
     posterior: GPPosterior
     cells: int = 2000
@@ -75,8 +75,8 @@ class ExactInputsPosterior:
     ) -> Array:
         """Inputs at which the function has the value `y_star`: [S, 1]."""
         value = torch.as_tensor(y_star, dtype=torch.float64).reshape(1)
-        law = law_of_input(self.posterior, value, self.cells, fine=1)[0]
+        weights = distribution_of_input(self.posterior, value, self.cells, fine=1)[0]
         generator = read_generator(generator)
-        index = torch.multinomial(law, check_num_samples(num_samples), replacement=True, generator=generator)
+        index = torch.multinomial(weights, check_num_samples(num_samples), replacement=True, generator=generator)
         drawn = middles(self.cells)[index, None]
         return drawn if num_samples is not None else drawn[0]
