@@ -4,6 +4,7 @@ Reads a folder and a configuration from each line. Prints what `ndp.load` said, 
 """
 
 import json
+import re
 import resource
 import signal
 import sys
@@ -111,6 +112,9 @@ def _text(config: dict[str, Any]) -> bytes:
 
 def memory() -> int:
     """The most memory that this process has had, in bytes."""
+    status = Path("/proc/self/status")
+    if status.exists():  # what getrusage says of a child begins with the memory of its parent
+        return int(re.search(r"VmHWM:\s+(\d+)", status.read_text())[1]) * 1024  # type: ignore[index]
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
