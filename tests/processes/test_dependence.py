@@ -85,5 +85,7 @@ def test_what_cannot_be_had_is_told(posterior: ndp.NDPPosterior) -> None:
         ndp.load("se").condition(X[:, :1], Y).sample(X_NEW[:, :1], 2, dependence="experts")
     with pytest.raises(ValueError, match="have no gradients"):
         posterior.sample(torch.tensor(X_NEW, requires_grad=True), 2, dependence="experts")
+    with pytest.raises(ValueError, match="noise and probes are for"):
+        posterior.log_prob(X_NEW, Y[:12], dependence="experts", probes=2)
     with pytest.raises(ValueError, match="'both' is not a valid Dependence"):
         posterior.sample(X_NEW, 2, dependence="both")

@@ -44,8 +44,8 @@ class _Moments:
 
         Var[y0] = Var[y0_hat] + E[ratio^2 slope]
 
-    The second term is the variance between the nodes. The noisiest level is used at which the slope is accurate. `known` says
-    for which values it was passed.
+    The second term is the variance between the nodes. The noisiest level is used at which the slope is accurate. `known` marks
+    the values whose moments are final.
     """
 
     def __init__(self, weights: Float[Tensor, "Q 1 1 1"], like: Float[Tensor, "B M 1"]) -> None:

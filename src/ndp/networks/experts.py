@@ -6,7 +6,8 @@ are a mixture of Gaussian processes. A network predicts `v_network`, the experts
     v = v_network + gate (v_experts - v_network)
 
 The gate is a small network that reads both predictions, the features of the blocks and how well the experts fit. It starts at
-zero, which leaves the network as it was. Experts predict single values, so they serve independent targets only.
+zero, which leaves the network as it was. The gate serves independent targets. Joint values take
+their dependence from the experts (`copula`).
 """
 
 import math

@@ -172,6 +172,8 @@ class NDPPosterior(HasMoments):
         """
         inputs, values = self._targets(x, y)
         by_network = bool(noise) or probes is not None
+        if by_network and dependence == Dependence.EXPERTS:
+            raise ValueError('noise and probes are for dependence="network"; leave them out with "experts"')
         if not joint or (self._by_experts(dependence) and not by_network):
             if by_network:
                 raise ValueError("noise and probes are for joint densities; leave them out with joint=False")
