@@ -45,6 +45,22 @@ def log_prob(
     return noise.sum((-2, -1)) + total
 
 
+def log_prob_of_each(
+    denoise: Denoiser, y0: Float[Tensor, "B M 1"], levels: Float[Tensor, "K"]
+) -> Float[Tensor, "B M 1"]:
+    """The log-density of every value by itself, under a denoiser of independent targets."""
+    total, noise = _along_the_path(denoise, y0, levels, _slope, 1, False)
+    return noise + total
+
+
+def _slope(denoise: Denoiser, y: Float[Tensor, "B M 1"], level: Float[Tensor, ""]) -> Float[Tensor, "B M 1"]:
+    """The divergence of each value where none depends on the others: one backward pass for all."""
+    with torch.enable_grad():
+        copy = y.detach().clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(denoise(copy[None], level).sum(), copy)
+    return gradient
+
+
 def _along_the_path(
     denoise: Denoiser,
     y0: Float[Tensor, "B M P"],

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from ndp.core.increasing import IncreasingCurve
 from ndp.core.typing import Denoiser, Level
+from ndp.diffusion import likelihood
 from ndp.diffusion.marginal_solver import NODES, Guess, SolvedValues, quadrature, solve_values
-from ndp.diffusion.single_likelihood import log_prob_of_each
 from ndp.processes.conditioning import Diffusion
 
 # Inputs to the denoiser of their values, each by itself and at a level of its own, and a guess of the values.
@@ -71,13 +71,13 @@ def log_prob(
 ) -> Float[Tensor, "B M 1"]:
     """Log-density of every value by itself in nats, in model units."""
     _check_outputs(diffusion)
-    diffusion.in_precision(values, "y")
-    pieces = []
-    for at, piece in zip(_in_blocks(inputs), _in_blocks(values.double()), strict=True):
-        denoise, guess = denoiser(at)
-        precise = _in_double(denoise, diffusion.dtype)
-        pieces.append(log_prob_of_each(precise, piece, guess, steps, diffusion.trained_ratios))
-    return torch.cat(pieces, dim=1)[:, : inputs.shape[1]]
+    values = diffusion.in_precision(values, "y")
+    levels = likelihood.default_levels(1, steps, finest=max(0.006, diffusion.trained_ratios[0]))
+    pieces = [
+        likelihood.log_prob_of_each(denoiser(at)[0], piece, levels)
+        for at, piece in zip(_in_blocks(inputs), _in_blocks(values), strict=True)
+    ]
+    return torch.cat(pieces, dim=1)[:, : inputs.shape[1]].double()
 
 
 def _solved(
