@@ -251,7 +251,7 @@ class NDPPosterior(HasMoments):
 
     def _single_denoiser(self, observation_noise: bool | None) -> single_values.MakeDenoiser:
         noisy = self._noisy(observation_noise)
-        return partial(self._encoded.denoiser, joint=False, observation_noise=noisy)
+        return partial(self._encoded.single_values, observation_noise=noisy)
 
     def _by_experts(self, dependence: Dependence | str | None, *, differentiable: bool = False) -> bool:
         return wants_experts(dependence, available=self._encoded.has_experts, differentiable=differentiable)
