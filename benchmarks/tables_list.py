@@ -35,7 +35,9 @@ NUMERIC = (
     Spec("wooldridge", "saving", "sav", drop=("cons",)),
     Spec("wooldridge", "hprice2", "price", drop=("lprice", "lnox", "lproptax")),
     Spec("wooldridge", "wage1", "wage", drop=("lwage", "expersq", "tenursq")),
-    Spec("wooldridge", "kielmc", "price", keep=("age", "nbh", "cbd", "intst", "rooms", "area", "land", "baths", "dist")),
+    Spec(
+        "wooldridge", "kielmc", "price", keep=("age", "nbh", "cbd", "intst", "rooms", "area", "land", "baths", "dist")
+    ),
     Spec("wooldridge", "infmrt", "infmort", keep=("year", "afdcprt", "popul", "pcinc", "physic", "afdcper")),
     Spec("wooldridge", "rdchem", "rd", drop=("lrd", "rdintens", "salessq", "lsales", "profmarg")),
     Spec("wooldridge", "hprice3", "price", drop=("lprice", "agesq", "linst", "ldist", "larea", "lland", "linstsq")),
@@ -85,12 +87,26 @@ TEXT_OR_GAPS = (
         "salary",
         keep=("rank", "cost", "LSAT", "GPA", "libvol", "faculty", "age", "clsize", "north", "south", "east", "west"),
     ),
-    Spec("wooldridge", "ncaa_rpi", "postrpi", keep=("team", "year", "conference", "prerpi", "recruitrank", "coachexper")),
+    Spec(
+        "wooldridge", "ncaa_rpi", "postrpi", keep=("team", "year", "conference", "prerpi", "recruitrank", "coachexper")
+    ),
     Spec(
         "wooldridge",
         "discrim",
         "psoda",
-        keep=("wagest", "nmgrs", "nregs", "hrsopen", "emp", "chain", "density", "crmrte", "prpblck", "income", "nstores"),
+        keep=(
+            "wagest",
+            "nmgrs",
+            "nregs",
+            "hrsopen",
+            "emp",
+            "chain",
+            "density",
+            "crmrte",
+            "prpblck",
+            "income",
+            "nstores",
+        ),
     ),
     Spec("wooldridge", "wage2", "wage", drop=("lwage",)),
     Spec(
