@@ -219,7 +219,7 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
     ) -> np.ndarray:
         """Draws that are joint over all rows. Several targets are drawn independently of each other.
 
-        Rows that lack a column which no row lacked in `fit` are joint with those that lack the same columns.
+        Rows that lack numbers are joint with those that lack the same ones.
 
         Parameters
         ----------

@@ -122,7 +122,7 @@ def _type_of(name: str, column: Any, coded: bool) -> ColumnType:
         return ColumnType(name, Kind.CATEGORY)
     wrong = [cell for cell in text if not _is_number(cell)]
     if wrong and len(wrong) <= (1 - MOSTLY_NUMBERS) * len(text) and len(set(wrong)) == len(wrong):
-        where = next(i for i, cell in enumerate(_objects(column)) if cell is wrong[0])
+        where = next(i for i, cell in enumerate(_objects(column)) if isinstance(cell, str) and cell == wrong[0])
         raise ValueError(
             f"column {shown(name)} holds {shown(wrong[0])!r} in {_row(column, where)}, and numbers in most of its cells; "
             "correct the cell, leave it empty, or name the column among the categories"

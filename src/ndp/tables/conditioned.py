@@ -19,6 +19,7 @@ from ndp.tables.models import ModelReference
 
 # Rows in a piece of long work: a multiple of the targets that are asked for in one call, so that no answer depends on it.
 ROWS_AT_A_TIME = 512
+POSTERIORS_KEPT = 4  # of a target: with all columns, and without some
 TABLES_KEPT = 4  # by a worker, that gets one piece after the other
 
 Report = Callable[[int, int], None]
@@ -27,7 +28,7 @@ _KEPT: "OrderedDict[str, ConditionedTarget]" = OrderedDict()
 
 @dataclass(frozen=True)
 class Rows:
-    """Encoded rows that lack the same columns, which no row lacked that was learned from."""
+    """Encoded rows that lack the same columns, and that are answered without them."""
 
     where: np.ndarray
     x: np.ndarray
@@ -39,18 +40,21 @@ class ConditionedTarget:
 
     def __init__(self, fitted: FittedTarget, reference: ModelReference) -> None:
         self.fitted, self.reference = fitted, reference
-        self._posteriors: dict[tuple[bool, ...], NDPPosterior] = {}
+        self._posteriors: OrderedDict[tuple[bool, ...], NDPPosterior] = OrderedDict()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"fitted": self.fitted, "reference": self.reference, "_posteriors": {}}
+        return {"fitted": self.fitted, "reference": self.reference, "_posteriors": OrderedDict()}
 
     def posterior(self, left_out: tuple[bool, ...] = ()) -> NDPPosterior:
-        """Given all columns, or those that are not left out."""
+        """Given all columns, or those that are not left out. A few are kept: each holds megabytes of its experts."""
         left_out = left_out if any(left_out) else ()
         if left_out not in self._posteriors:
             x = self.fitted.x[:, ~np.array(left_out)] if left_out else self.fitted.x
             x = x if x.shape[1] else np.zeros((len(x), 1))
             self._posteriors[left_out] = self.reference.load().condition(x, self.fitted.y)
+            while len(self._posteriors) > POSTERIORS_KEPT:
+                self._posteriors.popitem(last=False)
+        self._posteriors.move_to_end(left_out)
         return self._posteriors[left_out]
 
     def predict(
@@ -106,7 +110,7 @@ class ConditionedTarget:
         """The encoded rows, in groups that lack the same columns. One warning names those far outside the data."""
         x, far = self.fitted.inputs(columns)
         names = [columns[owner].type.name for owner in self.fitted.owners]
-        gaps = self.fitted.unexpected_gaps(columns)
+        gaps = self.fitted.unmarked_gaps(columns)
         warn_of_far_inputs(far & ~gaps, names, columns[0].labels)
         if not gaps.any():
             return [Rows(np.arange(len(x)), x, ())]

@@ -25,8 +25,8 @@ def describe_columns(
     if missing:
         listed = ", ".join(f"{shown(name)} {count}" for name, count in missing.items())
         lines.append(
-            f"Missing cells: {listed}. A gap is a level of its own in a category, and marked beside the centre of a number; "
-            "nothing was imputed"
+            f"Missing cells: {listed}. In a category a gap is a level; in a number it is marked where gaps tell something, and "
+            "rows with others are predicted without the column"
         )
     return lines
 

@@ -1,15 +1,16 @@
 """A table as a matrix of numbers: a part for each column, and where several are possible the evidence chooses.
 
-    number      itself, or a monotone map of it; a gap is the centre of the column, beside a column that marks gaps
+    number      itself, or a monotone map of it, and where gaps tell something of the target a mark of gaps
     category    two levels: 0 and 1; else the levels' effects on the target, or a column for each level, or nothing
 
-A gap at the centre with a mark of its own is as far from all values on average as a separate point: it is not taken for the
-mean. A level that was never seen, or once among many, is "another level": its effect is zero, and no column marks it.
+A gap lies at the centre of its column, and a mark beside it is a distance from all values: it is not taken for the centre.
+Where gaps tell nothing there is no mark, and rows that are asked for with a gap are answered without the column (`fitted.py`).
+A level that was never seen is "another level": its effect is zero, and no column marks it.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, final, runtime_checkable
 
 import numpy as np
@@ -22,6 +23,8 @@ from ndp.tables.shapes import GAIN, AsItIs, Shape, is_skewed, shapes_for
 MISSING = "(missing)"  # the level of a gap in a category
 MOST_LEVELS = 200  # the most frequent ones; all others are another level
 MOST_INDICATORS = 30
+FEW_LEVELS = 8  # effects are for more: few levels are told apart better by columns of their own
+INDICATORS_GAIN = 3.0  # nats of evidence from which a category does not get a column for each level
 ROWS_COMPARED = 200  # of which the evidence is computed
 COLUMNS_COMPARED = 12
 
@@ -41,7 +44,7 @@ class Part(Protocol):
 @final
 @dataclass(frozen=True)
 class Number:
-    """A map of the number, and a mark of gaps where they are told apart."""
+    """A map of the number, and a mark of gaps where these tell something of the target."""
 
     shape: Shape
     centre: float
@@ -140,6 +143,7 @@ def fit_encoding(columns: Sequence[Column], y: np.ndarray) -> tuple[Encoding, np
     chosen = [each[0] for each in options]
     if np.ptp(y) > 0:
         rows = np.sort(np.random.default_rng(0).permutation(len(y))[:ROWS_COMPARED])
+        chosen = _start(options, y, rows)
         for index in np.flatnonzero([len(each) > 1 for each in options]):
             chosen[index] = _best(options[index], chosen[:index] + chosen[index + 1 :], y, rows)
     if not sum(option.known.shape[1] for option in chosen):
@@ -165,10 +169,9 @@ def levels_of(column: Column) -> np.ndarray:
 
 def _options(columns: Sequence[Column], y: np.ndarray) -> list[list[Option]]:
     """What each column may become. The first option holds until the others are compared with it."""
-    marked: set[bytes] = set()
     options: list[list[Option]] = []
     for column in columns:
-        options.append([] if column.type.kind is Kind.CATEGORY else _for_number(column, marked))
+        options.append([] if column.type.kind is Kind.CATEGORY else _for_number(column))
     kept = {i: _frequent(column) for i, column in enumerate(columns) if column.type.kind is Kind.CATEGORY}
     many = {i: levels for i, levels in kept.items() if len(levels) > 2}
     numbers = [each[0].known for each in options if each]
@@ -179,8 +182,8 @@ def _options(columns: Sequence[Column], y: np.ndarray) -> list[list[Option]]:
     for order, (i, levels) in enumerate(many.items()):
         assert effects is not None
         part = LevelEffects(dict(zip(levels, effects.levels[order].tolist(), strict=True)))
-        options[i] = [Option(part, effects.cross_fitted[order][:, None]), *_indicators(columns[i], levels)]
-        options[i].append(Option(LeftOut(), np.empty((len(y), 0))))
+        of_effects = [Option(part, effects.cross_fitted[order][:, None])] if len(levels) > FEW_LEVELS else []
+        options[i] = [*_indicators(columns[i], levels), *of_effects, Option(LeftOut(), np.empty((len(y), 0)))]
     for i, levels in kept.items():
         if len(levels) == 2:
             options[i] = [Option(Indicators(levels), Indicators(levels)(columns[i]))]
@@ -194,10 +197,10 @@ def _why(column: Column) -> str:
 
 
 def _indicators(column: Column, levels: tuple[str, ...]) -> list[Option]:
-    """A column for each level, and one for each level of at least two rows where these are fewer."""
+    """A column for each level; and, where these are fewer, for each level of at least two rows."""
     count = Counter(levels_of(column).tolist())
-    sets = {levels, tuple(level for level in levels if count[level] > 1)}
-    parts = [Indicators(one) for one in sorted(sets, key=len) if 2 < len(one) <= MOST_INDICATORS]
+    sets = {levels: None, tuple(level for level in levels if count[level] > 1): None}
+    parts = [Indicators(one) for one in sets if 2 < len(one) <= MOST_INDICATORS]
     return [Option(part, part(column)) for part in parts]
 
 
@@ -214,31 +217,46 @@ def _codes(column: Column, levels: tuple[str, ...]) -> np.ndarray:
     return np.array([place.get(cell, -1) for cell in levels_of(column)])
 
 
-def _for_number(column: Column, marked: set[bytes]) -> list[Option]:
+def _for_number(column: Column) -> list[Option]:
+    """Each map of a skewed number; where there are gaps, with a mark of them and without."""
     missing = column.missing
     if missing.all():
         return [Option(LeftOut("left out: it has no values"), np.empty((len(missing), 0)))]
-    pattern = missing.tobytes()
-    marks_gaps = bool(missing.any()) and pattern not in marked
-    if marks_gaps:
-        marked.add(pattern)
     values = column.values.astype(float)[~missing]
+    shapes = shapes_for(values) if is_skewed(values) else [AsItIs()]
     found: list[Option] = []
-    for shape in shapes_for(values) if is_skewed(values) else [AsItIs()]:
-        part = Number(shape, 0.0, marks_gaps)
-        part = replace(part, centre=float(shape(values).mean()))
-        found.append(Option(part, part(column)))
+    for marks_gaps in (True, False) if missing.any() else (False,):
+        for shape in shapes:
+            part = Number(shape, float(shape(values).mean()), marks_gaps)
+            found.append(Option(part, part(column)))
     return found
 
 
+def _start(options: list[list[Option]], y: np.ndarray, rows: np.ndarray) -> list[Option]:
+    """All skewed numbers as they are, or all mapped in one way: one by one, the first would not gain beside the others."""
+    ways = {option.part.shape.words for each in options for option in each if isinstance(option.part, Number)}
+    starts = [[_mapped(each, way) for each in options] for way in sorted(ways)]
+    if len(starts) < 2:
+        return starts[0] if starts else [each[0] for each in options]
+    matrices = [_relevant(np.hstack([option.known for option in start])[rows], y[rows]) for start in starts]
+    return starts[int(np.argmax(log_evidences(matrices, y[rows])))]
+
+
+def _mapped(options: list[Option], way: str) -> Option:
+    """The number mapped in this way, if it is skewed; else the first option."""
+    found = [one for one in options if isinstance(one.part, Number) and one.part.shape.words == way]
+    return found[0] if found else options[0]
+
+
 def _best(options: list[Option], others: list[Option], y: np.ndarray, rows: np.ndarray) -> Option:
-    """The option with the most evidence beside the others; the first of a number unless another one is clearly better."""
-    beside = _relevant(
-        np.hstack([option.known for option in others])[rows] if others else np.empty((len(rows), 0)), y[rows]
-    )
+    """The option with the most evidence beside the others.
+
+    A number is mapped, and a category has no column for each level, only where that is clearly better.
+    """
+    beside = _relevant(np.hstack([one.known for one in others])[rows] if others else np.empty((len(rows), 0)), y[rows])
     found = np.array(log_evidences([np.hstack([option.known[rows], beside]) for option in options], y[rows]))
-    if isinstance(options[0].part, Number):
-        found[0] += GAIN
+    found += [GAIN * (isinstance(one.part, Number) and isinstance(one.part.shape, AsItIs)) for one in options]
+    found[0] += INDICATORS_GAIN * isinstance(options[0].part, Indicators)
     return options[int(found.argmax())]
 
 
