@@ -7,12 +7,13 @@ from pathlib import Path
 from statistics import fmean
 
 import numpy as np
+from scipy.stats import rankdata
 
 from benchmarks.report import Progress, Report, Table
 from benchmarks.tables_list import Spec
 from benchmarks.tables_methods import BEFORE, CATBOOST, FOREST, GP, ONE_HOT, OURS, Method, methods
 from benchmarks.tables_reading import GROUPS, Frame, read
-from benchmarks.universal import Score, mean_ranks, pooled_coverage, score
+from benchmarks.universal import Score, pooled_coverage, score
 
 COMPARED = {
     "numeric": (OURS, BEFORE),
@@ -135,6 +136,16 @@ def _tables(group: str, scores: list[Score]) -> list[Table]:
         Table(f"{group}: NLL (CRPS), in units of the targets", ("table", *names), rows),
         Table(f"{group}: all {len(rows)} tables", headings, summary),
     ]
+
+
+def mean_ranks(scores: list[Score]) -> dict[str, float]:
+    """Each method's rank by NLL, averaged over tables; equal ones share their ranks."""
+    found: dict[str, list[float]] = {}
+    for where in dict.fromkeys(one.where for one in scores):
+        here = [one for one in scores if one.where == where]
+        for one, rank in zip(here, rankdata(np.round([each.nll for each in here], 6)), strict=True):
+            found.setdefault(one.method, []).append(float(rank))
+    return {method: fmean(ranks) for method, ranks in found.items()}
 
 
 def _mean(scores: list[Score], name: str, what: str) -> float:

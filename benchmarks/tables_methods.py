@@ -21,6 +21,7 @@ OURS, BEFORE, ONE_HOT = "NDP", "NDP before", "NDP on one-hot columns"
 CATBOOST, FOREST, GP = "CatBoost", "quantile forest", "SingleTaskGP"
 ROWS_OF_GP = 2000
 ROWS_BEFORE, COLUMNS_BEFORE, CLIP_BEFORE = 256, 10, 2.0
+PATIENCE = 50  # rounds of CatBoost without a better score
 LEAVES_AT_ONCE = 20_000_000  # pairs of rows of the forest that are held at a time
 
 Method = Callable[[pd.DataFrame, np.ndarray, pd.DataFrame, np.ndarray], Prediction]
@@ -78,7 +79,10 @@ def before(
 
 
 def catboost(x: pd.DataFrame, y: np.ndarray, x_new: pd.DataFrame, y_new: np.ndarray) -> Prediction:
-    """CatBoost with its own treatment of categories and gaps, and a normal distribution (RMSEWithUncertainty)."""
+    """CatBoost with its own treatment of categories and gaps, and a normal distribution (RMSEWithUncertainty).
+
+    A fifth of the rows stops it early: after all of its 1,000 rounds its intervals hold less than half of new values.
+    """
     from catboost import CatBoostRegressor
 
     began = time.perf_counter()
@@ -92,7 +96,12 @@ def catboost(x: pd.DataFrame, y: np.ndarray, x_new: pd.DataFrame, y_new: np.ndar
     model = CatBoostRegressor(
         loss_function="RMSEWithUncertainty", cat_features=text, verbose=False, random_seed=0, allow_writing_files=False
     )
-    model.fit(prepared(x), (y - y.mean()) / scale)
+    order = np.random.default_rng(0).permutation(len(y))
+    stop, learn = order[: len(y) // 5], order[len(y) // 5 :]
+    table, target = prepared(x), (y - y.mean()) / scale
+    model.fit(
+        table.iloc[learn], target[learn], eval_set=(table.iloc[stop], target[stop]), early_stopping_rounds=PATIENCE
+    )
     mean, variance = model.predict(prepared(x_new)).T
     law = norm(y.mean() + scale * mean, scale * np.sqrt(np.maximum(variance, 1e-12)))
     quantiles = law.ppf(PROBABILITIES[:, None])
