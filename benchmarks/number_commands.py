@@ -117,6 +117,21 @@ def tables(
     present(out, run)
 
 
+@app.command()
+def dask(
+    quick: Annotated[bool, typer.Option(help="3,000 rows: under a minute.")] = False,
+    out: Out = RESULTS,
+) -> None:
+    """Predict 100,000 rows on a local Dask cluster of two workers, and compare with one process (minutes)."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import dask_predictions
+
+        return dask_predictions.reproduce(quick=quick, progress=progress)
+
+    present(out, run)
+
+
 @app.command("bayesopt-speed")
 def bayesopt_speed(
     model: Annotated[str, typer.Option(help="Name or folder of a model of functions of six inputs.")] = "bo-marginal",

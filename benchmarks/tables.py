@@ -32,8 +32,8 @@ class Sizes:
     known: dict[str, int]  # rows to learn from, at the most
 
 
-FULL = Sizes(splits=3, tested=60, tables=99, known={"numeric": 250, "text or gaps": 250, "long": 20_000})
-QUICK = Sizes(splits=1, tested=30, tables=2, known={"numeric": 100, "text or gaps": 100, "long": 500})
+FULL = Sizes(splits=2, tested=48, tables=99, known={"numeric": 250, "text or gaps": 250, "long": 20_000})
+QUICK = Sizes(splits=1, tested=32, tables=2, known={"numeric": 100, "text or gaps": 100, "long": 500})
 
 
 def reproduce(

@@ -121,6 +121,16 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
         NDPRegressor
             The regressor itself.
         """
+        before = dict(vars(self))
+        try:
+            self._fit(X, y)
+        except BaseException:  # nothing half done
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _fit(self, X: Any, y: Any) -> None:
         check_steps(self.steps)
         bounds = read_bounds(self.bounds)
         columns = self._read(X, reset=True)
@@ -136,7 +146,7 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
         left_out = int(np.isnan(values.reshape(len(values), -1)).any(1).sum())
         if left_out:
             rows = f"{left_out} of {len(values)} rows lack a target, and are not learned from; predict them instead"
-            warnings.warn(rows, UserWarning, stacklevel=2)
+            warnings.warn(rows, UserWarning, stacklevel=3)
         self._several = values.ndim == 2
         self._types = tuple(column.type for column in columns)
         self._missing = {column.type.name: int(column.missing.sum()) for column in columns if column.missing.any()}
@@ -146,7 +156,6 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
         self.y_train_: Any = y_train if self._several else y_train[0]
         self.weights_digest_, self._fitted_with = weights_digest(model), self._reference().named
         self._conditioned = self._condition()
-        return self
 
     def describe(self) -> list[str]:
         """What each column was taken for and became, and what was missing: a line each.
