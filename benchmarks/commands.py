@@ -280,6 +280,23 @@ def simulators(
     present(out, run)
 
 
+@app.command("learning-curves")
+def learning_curves(
+    model: Annotated[str, typer.Option(help="Name or folder of a universal model.")] = "universal",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = RESULTS,
+) -> None:
+    """Score the regressor against rows and irrelevant inputs, and on 2,000 rows of GP data (about an hour on 2 cores)."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import learning_curves
+
+        return learning_curves.reproduce(model, quick=quick, device=device, progress=progress)
+
+    present(out, run)
+
+
 @app.command("joint-draws")
 def joint_draws(
     model: Annotated[str, typer.Option(help="Name or folder of a universal model.")] = "universal",

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ndp.diffusion.levels import CLEAN, alpha
 from ndp.gp.evidence import MOST_NUMBERS
-from ndp.networks.adaptive_experts import KEPT, AdaptiveExperts
+from ndp.networks.adaptive_experts import FEW_ROWS, AdaptiveExperts
 from ndp.networks.bidimensional import BiDimensionalAttention
 from ndp.networks.experts import ExpertPosterior, ExpertPredictions
 
@@ -51,7 +51,7 @@ def test_weights_and_predictions_are_those_of_each_process_written_out() -> None
     experts = given(x, y)
     found = experts.predict(x_target, OBSERVATIONS)
     amplitudes = []
-    for k in range(KEPT):
+    for k in range(FEW_ROWS.kept):
         theta, smooth = experts.theta[0, k].numpy(), experts.family[0, k] == 0
 
         scale = np.exp(theta[:-1])
@@ -205,5 +205,5 @@ def test_all_tensors_are_made_where_the_data_are() -> None:
     """A device without memory refuses what comes from elsewhere, and shapes that depend on values."""
     x, y, x_target, _ = (t.to("meta") for t in tables())
     found = given(x, y).predict(x_target, torch.zeros(2, dtype=torch.bool, device="meta"))
-    assert found.mean.shape == (2, KEPT, 6)
+    assert found.mean.shape == (2, FEW_ROWS.kept, 6)
     assert found.mean.device.type == "meta"

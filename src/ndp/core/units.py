@@ -9,7 +9,7 @@ computed from the observations of each task. Everything that changes units does 
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, final, runtime_checkable
 
 import torch
@@ -159,6 +159,16 @@ class ContextUnits:
 
     def as_dict(self) -> dict[str, Any]:
         return {"by": "context"}
+
+
+def standardised(context: Context, units: Units) -> Context:
+    """The context in model units."""
+    return replace(
+        context,
+        x=units.to_model_x(context.x),
+        y=units.to_model_y(context.y),
+        noise=units.to_model_std(context.noise) if bool(context.noise.any()) else context.noise,
+    )
 
 
 def identity_units(context: Context) -> Units:

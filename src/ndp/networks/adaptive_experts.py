@@ -8,6 +8,7 @@ volume of a mode counts, not its height alone. Grid and adapted experts are one 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 import torch
@@ -47,9 +48,27 @@ ADAPTIVE = "adaptive"  # the setting of a network with these experts
 PRIOR = HyperPrior()
 GRID_WEIGHT = 0.5  # the prior probability of the grid
 STARTS = ((0.7, 0.0025), (2.5, 0.0025), (0.7, 0.08), (2.5, 0.08))  # lengthscales, times the root of D, and noises
-FIRST_STEPS, STEPS = 4, 8  # of all starts, and then of the best ones of each family
-MODES, POINTS, WIDEN = 1, 24, 1.1  # of each family; of each mode; times as wide as the Laplace approximation
-KEPT = 32
+MODES, WIDEN = 1, 1.1  # of each family; times as wide as the Laplace approximation
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How thoroughly experts are looked for."""
+
+    first_rows: int | None  # on which all starts climb, and which decide about the grid; None: all rows
+    first_steps: int  # of all starts
+    steps: int  # then, of the best ones of each family
+    grid: int  # experts of the grid, of each family
+    points: int  # of each mode
+    kept: int  # experts
+
+
+# Many rows say more about the hyperparameters: fewer experts do, and the starts climb on some of the rows. On 21 functions of
+# 200 to 256 rows that halves the time and changes the log-density by 0.004 +- 0.004 nats.
+FEW_ROWS = Effort(None, 4, 8, len(LENGTHSCALES) * len(NOISES), 24, 32)
+MANY_ROWS = Effort(96, 6, 4, 8, 12, 16)
+MANY = 128  # rows
+LOG_PRIOR = 2  # the place of the log-density in what `_chosen` gives
 LEAST_VARIANCE = 1e-8  # of a value in a copula, relative to the function's: its covariance must have a root
 FARTHEST = 0.5  # of the cube root of an amplitude's inverse, relative to its mean: for no observations at all
 
@@ -140,32 +159,70 @@ def _chosen(known: Observations) -> tuple[Tensor, ...]:
     They are theta [B K P], the family [B K], the log-density of the prior over that of the draws [B K], and where in the
     posterior of its amplitude each expert is, as a standard normal number [B K].
     """
+    if known.x.shape[1] <= MANY:
+        return _chosen_with(FEW_ROWS, known)
+    many = known.mask.sum(1) > MANY
+    if bool(many.all()):
+        return _chosen_with(MANY_ROWS, known)
+    if not bool(many.any()):
+        return _chosen_with(FEW_ROWS, known)
+    each = [_chosen(one) for one in known.split(1)]
+    most = max(parts[0].shape[1] for parts in each)
+    return tuple(
+        torch.cat([_filled(part, most, index) for part in parts]) for index, parts in enumerate(zip(*each, strict=True))
+    )
+
+
+def _chosen_with(effort: Effort, known: Observations) -> tuple[Tensor, ...]:
+    some = known if effort.first_rows is None else _by_value(known, effort.first_rows)
     grid = _isotropic(known, tuple(product(LENGTHSCALES, NOISES)))
-    draws = laplace_draws(_modes(known), POINTS, WIDEN)
     tasks, families, places = grid.shape[:3]
+    of_grid = math.log(GRID_WEIGHT / (families * places))
+    normal = antithetic_normals(places, 1, like=grid)[:, 0].expand(tasks, families, -1)
+    if effort.grid < places:
+        likely = log_evidence(some, grid).topk(effort.grid, dim=2).indices
+        grid, normal = pick(grid, likely, dim=2), pick(normal, likely, dim=2)
+    draws = laplace_draws(_modes(known, some, effort), effort.points, WIDEN)
     points = draws.theta.shape[2]
-    of_grid = grid.new_full((tasks, families, places), math.log(GRID_WEIGHT / (families * places)))
     of_draws = PRIOR.log_prob(draws.theta) - draws.log_density + math.log((1 - GRID_WEIGHT) / (families * points))
-    log_prior = torch.cat([of_grid, of_draws], dim=2).flatten(1)
+    log_prior = torch.cat([torch.full_like(normal, of_grid), of_draws], dim=2).flatten(1)
     theta = torch.cat([grid, draws.theta], dim=2)
     log_weight = log_evidence(known, theta).flatten(1) + log_prior
-    family = torch.arange(families, device=grid.device)[:, None].expand(tasks, -1, places + points).flatten(1)
-    normal = torch.cat([antithetic_normals(places, 1, like=grid)[:, 0], draws.amplitude.repeat(points // POINTS)])
-    normal = normal.expand(tasks, families, -1).flatten(1)
-    best = log_weight.topk(min(KEPT, log_weight.shape[1]), dim=1).indices
+    family = torch.arange(families, device=grid.device)[:, None].expand(tasks, -1, theta.shape[2]).flatten(1)
+    of_amplitude = draws.amplitude.repeat(points // effort.points).expand(tasks, families, -1)
+    normal = torch.cat([normal, of_amplitude], dim=2).flatten(1)
+    best = log_weight.topk(min(effort.kept, log_weight.shape[1]), dim=1).indices
     kept = [pick(part, best, dim=1) for part in (theta.flatten(1, 2), family, log_prior, normal)]
     return *kept, log_weight.logsumexp(1, keepdim=True)
 
 
-def _modes(known: Observations) -> Ascent:
-    """The best modes of each family of kernels."""
+def _modes(known: Observations, some: Observations, effort: Effort) -> Ascent:
+    """The best modes of each family of kernels: all starts climb on some rows, and the best of them on all rows."""
 
-    def density(theta: Float[Tensor, "B F S P"]) -> Slope:
-        return slope(known, PRIOR, theta)
+    def density(observations: Observations, theta: Float[Tensor, "B F S P"]) -> Slope:
+        return slope(observations, PRIOR, theta)
 
     start = _isotropic(known, STARTS)
-    first = climb(density, Ascent.at(start, density(start)), FIRST_STEPS)
-    return climb(density, first.best(MODES), STEPS)
+    first = climb(partial(density, some), Ascent.at(start, density(some, start)), effort.first_steps).best(MODES)
+    again = first if some is known else Ascent.at(first.theta, density(known, first.theta))
+    return climb(partial(density, known), again, effort.steps)
+
+
+def _by_value(known: Observations, rows: int) -> Observations:
+    """So many rows, at equal distances in the order of their values: their order in the table changes nothing."""
+    order = known.y.masked_fill(~known.mask, math.inf).argsort(dim=1, stable=True)
+    place = torch.arange(rows, device=order.device) + 0.5
+    chosen = order.gather(1, (place * known.mask.sum(1, keepdim=True) / rows).long())
+    return Observations(*(pick(part, chosen, dim=1) for part in vars(known).values()))
+
+
+def _filled(part: Tensor, size: int, index: int) -> Tensor:
+    """As many experts as the others have; those that fill up have no weight."""
+    missing = size - part.shape[1]
+    if missing <= 0 or part.shape[1] == 1:
+        return part
+    last = part[:, -1:].expand(-1, missing, *part.shape[2:])
+    return torch.cat([part, torch.full_like(last, -math.inf) if index == LOG_PRIOR else last], dim=1)
 
 
 def _isotropic(known: Observations, places: Sequence[tuple[float, float]]) -> Float[Tensor, "B F G P"]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 from ndp.core.arrays import Context, Form, empty_context, form_of_inputs, read_context, read_inputs
 from ndp.core.io.checkpoint import load_weights, read_checkpoint, write_checkpoint
 from ndp.core.typing import Array, JointNetwork, Network
-from ndp.core.units import ModelUnits, Units, identity_units, read_units
+from ndp.core.units import ContextUnits, ModelUnits, Units, identity_units, read_units, standardised
 from ndp.diffusion.objective import Objective, StepInputs, TrainingSupport, denoising_loss
 from ndp.diffusion.prediction import Prediction
 from ndp.diffusion.solvers import Solver, dpm_solver
@@ -31,6 +30,7 @@ from ndp.processes.description import (
     read_num_outputs,
     read_trained_ratios,
 )
+from ndp.processes.local import LocalPosterior, check_one_task
 from ndp.processes.posterior import DENSITY_STEPS, NDPPosterior
 from ndp.processes.repaint import RePaintPosterior
 from ndp.processes.validation import Validation
@@ -171,6 +171,19 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
         context, form, units = self._read_context(x, y, noise, mask)
         return NDPPosterior(EncodedContext(self.diffusion, context), form, units)
 
+    def condition_locally(self, x: Array, y: Array, *, noise: Array | float | None = None) -> LocalPosterior:
+        """The posterior given a large table: up to 10,000 rows and 100 inputs, of one function.
+
+        A value is conditioned on the 256 rows around it that say most about it under the GP experts. The model must have such
+        experts and take its units from the data. See `LocalPosterior`.
+        """
+        if not (getattr(self.network, "adaptive", False) and isinstance(self.units, ContextUnits)):
+            raise ValueError(
+                "this model has no GP experts that adapt to a table; use condition, or the model universal"
+            )
+        context, form = read_context(x, y, noise, num_outputs=1, input_dims=None, device=self.device)
+        return LocalPosterior(self.diffusion, check_one_task(context), form)
+
     def repaint(
         self, x: Array, y: Array, *, noise: Array | float | None = None, mask: Array | None = None
     ) -> RePaintPosterior:
@@ -294,13 +307,7 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
             x, y, noise, mask, num_outputs=self.num_outputs, input_dims=self.input_dims, device=self.device
         )
         units = self._units_of(context)
-        scaled = replace(
-            context,
-            x=units.to_model_x(context.x),
-            y=units.to_model_y(context.y),
-            noise=units.to_model_std(context.noise) if bool(context.noise.any()) else context.noise,
-        )
-        return scaled, form, units
+        return standardised(context, units), form, units
 
     def _units_of(self, context: Context) -> Units:
         return identity_units(context) if self.units is None else self.units.of(context)
