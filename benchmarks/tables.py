@@ -28,12 +28,12 @@ class Sizes:
 
     splits: int
     tested: int
-    tables: int  # of each group
-    known: dict[str, int]  # rows to learn from, at the most
+    known: int  # rows to learn from, at the most
+    tables: int = 99
 
 
-FULL = Sizes(splits=2, tested=48, tables=99, known={"numeric": 250, "text or gaps": 250, "long": 20_000})
-QUICK = Sizes(splits=1, tested=32, tables=2, known={"numeric": 100, "text or gaps": 100, "long": 500})
+FULL = {"numeric": Sizes(2, 48, 250), "text or gaps": Sizes(2, 48, 250), "long": Sizes(1, 48, 20_000)}
+QUICK = {group: Sizes(1, 32, known, tables=2) for group, known in zip(GROUPS, (100, 100, 500), strict=True)}
 
 
 def reproduce(
@@ -50,11 +50,11 @@ def reproduce(
     unknown = [group for group in groups if group not in GROUPS]
     if unknown:
         raise ValueError(f"there is no group {unknown[0]!r}; there are: {', '.join(GROUPS)}")
-    sizes = QUICK if quick else FULL
+    all_sizes = QUICK if quick else FULL
     found: dict[str, list[Score]] = {}
     missing = []
     for group in groups or GROUPS:
-        found[group] = []
+        found[group], sizes = [], all_sizes[group]
         for spec in GROUPS[group][: sizes.tables]:
             if only and spec.name not in only:
                 continue
@@ -65,7 +65,8 @@ def reproduce(
     found = {group: scores for group, scores in found.items() if scores}
     tables = [table for group, scores in found.items() for table in _tables(group, scores)]
     findings = " ".join([*(words for group, scores in found.items() for words in verdicts(group, scores)), *missing])
-    numbers = {"model": model, "sizes": asdict(sizes), **{g: [one.as_dict() for one in s] for g, s in found.items()}}
+    sizes_of = {group: asdict(sizes) for group, sizes in all_sizes.items()}
+    numbers = {"model": model, "sizes": sizes_of, **{g: [one.as_dict() for one in s] for g, s in found.items()}}
     return Report("tables", tables, findings, numbers)
 
 
@@ -78,7 +79,7 @@ def _scores(
         frame = read(spec)
         for name in wanted:
             progress(f"{group}: {spec.name}: {name}")
-            one = measure(frame, name, known[name], sizes, sizes.known[group])
+            one = measure(frame, name, known[name], sizes)
             done[spec.name, name] = one.as_dict()
             runs.parent.mkdir(parents=True, exist_ok=True)
             with runs.open("a") as file:
@@ -97,12 +98,12 @@ def _score(numbers: dict) -> Score:
     return Score(**numbers)
 
 
-def measure(frame: Frame, name: str, method: Method, sizes: Sizes, most_known: int) -> Score:
+def measure(frame: Frame, name: str, method: Method, sizes: Sizes) -> Score:
     """One method on random splits of one table."""
     scores, weights, seconds = [], [], []
     for split in range(sizes.splits):
         order = np.random.default_rng(split).permutation(len(frame.y))
-        known = min(most_known, int(0.75 * len(frame.y)))
+        known = min(sizes.known, int(0.75 * len(frame.y)))
         train, test = order[:known], order[known : known + sizes.tested]
         y, y_new = frame.y[train], frame.y[test]
         predicted = method(frame.x.iloc[train], y, frame.x.iloc[test], y_new)

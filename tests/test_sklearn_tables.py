@@ -153,6 +153,22 @@ def test_tools_of_scikit_learn_work_on_tables() -> None:
     assert search.predict(table).shape == (60,)
 
 
+def test_many_rows_and_columns_are_taken_by_the_shipped_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 14))
+    y = np.sin(2 * x[:, 3]) + x[:, 11] + 0.1 * rng.normal(size=300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        regressor = NDPRegressor(steps=2).fit(x[:290], y[:290])
+        reports: list[tuple[int, int]] = []
+        mean = regressor.predict(x[290:], progress=lambda done, rows: reports.append((done, rows)))
+    assert regressor.X_train_.shape == (290, 14)
+    assert np.abs(mean - y[290:]).mean() < 0.4
+    assert reports[-1] == (10, 10)
+    assert regressor.sample_y(x[290:], 3).shape == (10, 3)
+
+
 @pytest.mark.usefixtures("as_installed")
 def test_bad_tables_are_refused_in_a_sentence_and_leave_the_regressor_as_it_was() -> None:
     table, price = shop(20)

@@ -15,7 +15,7 @@ from ndp.tables.columns import Column, column_types, has_no_arrays_of_numbers, r
 from ndp.tables.conditioned import ROWS_AT_A_TIME, ConditionedTarget, progress_bar
 from ndp.tables.describing import describe_columns
 from ndp.tables.fitted import FittedTarget
-from ndp.tables.models import ModelReference, weights_digest
+from ndp.tables.models import Limits, ModelReference, weights_digest
 from ndp.tables.targets import read_bounds, read_targets, read_values
 
 
@@ -26,9 +26,10 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
     need not be Gaussian.
 
     Columns may be numbers, booleans, text and pandas categories, with gaps. The evidence chooses what each becomes, and
-    `describe` tells it. Data outside the limits of the model give a warning. Of more than 256 rows, a random 256 are used. Of
-    more encoded columns than the model was trained for, those with the largest rank correlation with the target are used.
-    Inputs more than two standard deviations outside the data are clipped.
+    `describe` tells it. With more than 256 rows, a value is conditioned on the rows around it that say most about it; with
+    more than ten encoded columns, on those that matter most under the GP experts. Data outside the limits of the model give a
+    warning. Of more than 10,000 rows, a random 10,000 are used; of more than 100 encoded columns, those with the largest rank
+    correlation with the target. Inputs more than two standard deviations outside the data are clipped.
 
     Parameters
     ----------
@@ -136,13 +137,12 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
         columns = self._read(X, reset=True)
         values, self._target_names = read_targets(y, len(columns[0].values))
         model = self._reference().load()
-        most = max(model.input_dims) if model.input_dims else None
         rng = np.random.default_rng(self.random_state)
         self._fitted = []
         for target in np.atleast_2d(values.T):
             seen = np.flatnonzero(~np.isnan(target))
             known = [column.take(seen) for column in columns]
-            self._fitted.append(FittedTarget.of(known, target[seen], bounds, most, rng))
+            self._fitted.append(FittedTarget.of(known, target[seen], bounds, Limits.of(model), rng))
         left_out = int(np.isnan(values.reshape(len(values), -1)).any(1).sum())
         if left_out:
             rows = f"{left_out} of {len(values)} rows lack a target, and are not learned from; predict them instead"

@@ -18,7 +18,7 @@ def rows_to_keep(y: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarr
     if len(y) <= most:
         return np.arange(len(y))
     warnings.warn(
-        f"{len(y)} observations are more than the {most} that the model was trained for; a random {most} of them are used",
+        f"{len(y)} observations are more than the {most} that the model takes; a random {most} of them are used",
         UserWarning,
         stacklevel=3,
     )
@@ -30,7 +30,7 @@ def columns_to_keep(x: np.ndarray, y: np.ndarray, most: int) -> np.ndarray:
     if x.shape[1] <= most:
         return np.arange(x.shape[1])
     warnings.warn(
-        f"{x.shape[1]} inputs are more than the {most} that the model was trained for; the {most} with the largest rank "
+        f"{x.shape[1]} inputs are more than the {most} that the model takes; the {most} with the largest rank "
         "correlation with the target are used",
         UserWarning,
         stacklevel=3,

@@ -12,10 +12,10 @@ import torch
 from joblib import Parallel, delayed, effective_n_jobs
 
 from ndp.core.input_limits import warn_of_far_inputs
-from ndp.processes.posterior import NDPPosterior
+from ndp.processes.local import LocalPosterior
 from ndp.tables.columns import Column
-from ndp.tables.fitted import Answer, FittedTarget
-from ndp.tables.models import ModelReference
+from ndp.tables.fitted import Answer, FittedTarget, Posterior
+from ndp.tables.models import ModelReference, condition
 
 # Rows in a piece of long work: a multiple of the targets that are asked for in one call, so that no answer depends on it.
 ROWS_AT_A_TIME = 512
@@ -40,18 +40,18 @@ class ConditionedTarget:
 
     def __init__(self, fitted: FittedTarget, reference: ModelReference) -> None:
         self.fitted, self.reference = fitted, reference
-        self._posteriors: OrderedDict[tuple[bool, ...], NDPPosterior] = OrderedDict()
+        self._posteriors: OrderedDict[tuple[bool, ...], Posterior] = OrderedDict()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"fitted": self.fitted, "reference": self.reference, "_posteriors": OrderedDict()}
 
-    def posterior(self, left_out: tuple[bool, ...] = ()) -> NDPPosterior:
+    def posterior(self, left_out: tuple[bool, ...] = ()) -> Posterior:
         """Given all columns, or those that are not left out. A few are kept: each holds megabytes of its experts."""
         left_out = left_out if any(left_out) else ()
         if left_out not in self._posteriors:
             x = self.fitted.x[:, ~np.array(left_out)] if left_out else self.fitted.x
             x = x if x.shape[1] else np.zeros((len(x), 1))
-            self._posteriors[left_out] = self.reference.load().condition(x, self.fitted.y)
+            self._posteriors[left_out] = condition(self.reference.load(), x, self.fitted.y)
             while len(self._posteriors) > POSTERIORS_KEPT:
                 self._posteriors.popitem(last=False)
         self._posteriors.move_to_end(left_out)
@@ -68,8 +68,13 @@ class ConditionedTarget:
         """Moments and quantiles of every row, by itself."""
         total = len(columns[0].values)
         answer = Answer(np.empty(total), np.empty(total), np.empty((total, len(probabilities))))
-        pieces = [piece for rows in self._rows(columns) for piece in _split(rows)]
-        several = len(pieces) > 1 and effective_n_jobs(jobs) != 1
+        groups, workers = self._rows(columns), effective_n_jobs(jobs)
+        several = workers != 1 and total > ROWS_AT_A_TIME
+        # A large table has an encoding for each of its regions, and few are kept: each worker gets one piece.
+        large = isinstance(self.posterior(), LocalPosterior)
+        pieces = [piece for rows in groups for piece in _split(rows, -(-total // workers) if large else ROWS_AT_A_TIME)]
+        if large and len(pieces) == 1 and report is not None:
+            options = options | {"report": report}
         done = 0
         if several:
             key = self._key()
@@ -133,9 +138,9 @@ def _without(x: np.ndarray, pattern: np.ndarray) -> np.ndarray:
     return np.zeros((len(x), 1)) if pattern.all() else x[:, ~pattern]
 
 
-def _split(rows: Rows) -> Iterator[Rows]:
-    for start in range(0, len(rows.where), ROWS_AT_A_TIME):
-        part = slice(start, start + ROWS_AT_A_TIME)
+def _split(rows: Rows, size: int) -> Iterator[Rows]:
+    for start in range(0, len(rows.where), size):
+        part = slice(start, start + size)
         yield Rows(rows.where[part], rows.x[part], rows.left_out)
 
 

@@ -2,17 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
-from ndp.core.input_limits import MAX_OBSERVATIONS, clip_to_support, columns_to_keep, rows_to_keep
+from ndp.core.input_limits import clip_to_support, columns_to_keep, rows_to_keep
 from ndp.core.units import centre_and_std
+from ndp.processes.local import LocalPosterior
 from ndp.processes.posterior import NDPPosterior
 from ndp.tables.columns import Column
 from ndp.tables.encoding import Encoding, Number, fit_encoding
+from ndp.tables.models import Limits
 from ndp.tables.targets import MOMENT_NODES, TargetMap, fit_target_map
+
+Posterior: TypeAlias = NDPPosterior | LocalPosterior
 
 
 @dataclass(frozen=True)
@@ -39,12 +43,12 @@ class FittedTarget:
 
     @staticmethod
     def of(
-        columns: Sequence[Column], y: np.ndarray, bounds: Any, most_columns: int | None, rng: np.random.Generator
+        columns: Sequence[Column], y: np.ndarray, bounds: Any, limits: Limits, rng: np.random.Generator
     ) -> "FittedTarget":
         """From the rows that have a target. Rows and columns beyond the limits of the model are left out."""
-        rows = rows_to_keep(y, MAX_OBSERVATIONS, rng)
+        rows = rows_to_keep(y, limits.rows, rng)
         encoding, x = fit_encoding(columns, y)
-        used = columns_to_keep(x, y, most_columns or x.shape[1])
+        used = columns_to_keep(x, y, limits.columns or x.shape[1])
         low, high = x.min(0), x.max(0)
         std = centre_and_std(torch.as_tensor(x)[None], torch.ones(1, len(x), dtype=torch.bool))[1][0, 0].numpy()
         target_map = fit_target_map(x[:, used], y, bounds)
@@ -74,7 +78,7 @@ class FittedTarget:
         return self.target_map.from_model(self.y)
 
     def predict(
-        self, posterior: NDPPosterior, x: np.ndarray, probabilities: Sequence[float], options: dict[str, Any]
+        self, posterior: Posterior, x: np.ndarray, probabilities: Sequence[float], options: dict[str, Any]
     ) -> Answer:
         """Moments and quantiles in the user's units; `options` are those of the posterior."""
         target_map = self.target_map
@@ -92,14 +96,14 @@ class FittedTarget:
         return Answer(of_moments.mean(1), of_moments.std(1), values[:, : len(probabilities)])
 
     def sample(
-        self, posterior: NDPPosterior, x: np.ndarray, count: int, generator: torch.Generator, options: dict[str, Any]
+        self, posterior: Posterior, x: np.ndarray, count: int, generator: torch.Generator, options: dict[str, Any]
     ) -> np.ndarray:
         """Joint draws in the user's units, [N, S]."""
         draws = posterior.sample(x, count, generator=generator, **options)
         return self.target_map.within(self.target_map.from_model(np.asarray(draws, dtype=np.float64).T))
 
     def log_prob(
-        self, posterior: NDPPosterior, x: np.ndarray, y: np.ndarray, observation_noise: bool | None
+        self, posterior: Posterior, x: np.ndarray, y: np.ndarray, observation_noise: bool | None
     ) -> np.ndarray:
         """Log-densities of values in the user's units, [N]."""
         values = self.target_map.to_model(y)

@@ -6,11 +6,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import torch
 
 from ndp.core.devices import read_device
-from ndp.core.units import FixedUnits
+from ndp.core.units import ContextUnits, FixedUnits
+from ndp.processes.local import LocalPosterior
 from ndp.processes.ndp import NDP
+from ndp.processes.posterior import NDPPosterior
+from ndp.processes.regions import ROWS_IN_CONTEXT
+
+MOST_ROWS, MOST_COLUMNS = 10_000, 100  # of a table, where each value is conditioned on the rows around it
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,34 @@ class ModelReference:
     def moved(self) -> tuple[Any, ...]:
         """What changes with the model and its device. A model can be moved to another device in place."""
         return self.model, self.device, self.model.device if isinstance(self.model, NDP) else None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many rows and encoded columns a model takes."""
+
+    rows: int
+    columns: int | None
+
+    @staticmethod
+    def of(model: NDP) -> "Limits":
+        """Those of tables with contexts of their own for each region, where the model can have them."""
+        if takes_large_tables(model):
+            return Limits(MOST_ROWS, MOST_COLUMNS)
+        return Limits(ROWS_IN_CONTEXT, max(model.input_dims) if model.input_dims else None)
+
+
+def takes_large_tables(model: NDP) -> bool:
+    """Whether the model has GP experts that adapt to a table, by which it finds the rows nearest to a question."""
+    return bool(getattr(model.network, "adaptive", False)) and isinstance(model.units, ContextUnits)
+
+
+def condition(model: NDP, x: np.ndarray, y: np.ndarray) -> NDPPosterior | LocalPosterior:
+    """The posterior of a table: of all rows where the model was trained for as many, else of those around each question."""
+    dims = model.input_dims
+    if len(x) > ROWS_IN_CONTEXT or (dims and x.shape[1] > max(dims)):
+        return model.condition_locally(x, y)
+    return model.condition(x, y)
 
 
 @lru_cache(maxsize=4)
