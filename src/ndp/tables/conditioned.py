@@ -97,11 +97,10 @@ class ConditionedTarget:
         self, columns: Sequence[Column], count: int, generator: torch.Generator, options: dict[str, Any]
     ) -> np.ndarray:
         """Draws [N, S], joint over rows that lack the same columns."""
-        drawn = np.empty((len(columns[0].values), 0 if isinstance(count, bool) else count))
-        for rows in self._rows(columns):
-            draws = self.fitted.sample(self.posterior(rows.left_out), rows.x, count, generator, options)
-            drawn[rows.where] = draws
-        return drawn
+        groups = self._rows(columns)
+        drawn = [self.fitted.sample(self.posterior(one.left_out), one.x, count, generator, options) for one in groups]
+        order = np.concatenate([one.where for one in groups]).argsort()
+        return np.concatenate(drawn)[order]
 
     def log_prob(self, columns: Sequence[Column], y: np.ndarray, observation_noise: bool | None) -> np.ndarray:
         """Log-densities [N], each row by itself."""
