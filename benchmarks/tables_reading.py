@@ -35,7 +35,7 @@ def read(spec: Spec) -> Frame:
     x = table[kept].copy()
     for name in spec.dates:
         when = pd.to_datetime(x.pop(name))
-        parts = {"year": when.dt.year, "day": when.dt.dayofyear, "hour": when.dt.hour}
+        parts = {"year": when.dt.year, "day": when.dt.day_of_year, "hour": when.dt.hour}
         x = x.assign(**{f"{name} {part}": cells for part, cells in parts.items() if cells.nunique() > 1})
     x.columns = x.columns.map(str)
     if len(x) > MOST_ROWS:
