@@ -92,7 +92,7 @@ def test_text_gaps_and_codes_are_taken_as_they_come_and_said_so(tmp_path: Path) 
     assert found.columns[0].startswith("size: number")
     assert found.columns[1].startswith("colour: category (")
     assert found.columns[2].startswith("code: category (")
-    assert found.columns[3].startswith("Missing cells: size 8, colour 5.")
+    assert found.columns[3].startswith("Missing values: size 8, colour 5.")
     assert {one.name for one in found.importances} == {"size", "colour", "code"}
     assert found.importances[-1].name == "code"
     assert rows[1]["colour"] == "green"

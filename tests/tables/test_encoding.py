@@ -73,11 +73,11 @@ def test_gaps_are_marked_where_they_tell_something() -> None:
     table = pd.DataFrame(x, columns=["a", "b"])
     told = table.assign(a=np.where(gaps, np.nan, x[:, 0]))
     encoding, matrix = fit_encoding(columns_of(told), y + 3.0 * gaps)
-    assert encoding.parts[0].marks_gaps
+    assert encoding.parts[0].has_indicator
     np.testing.assert_array_equal(matrix[:, 1], gaps)
     np.testing.assert_allclose(matrix[gaps, 0], np.nanmean(told["a"]))
     untold = table.assign(b=np.where(gaps, np.nan, x[:, 1]))
-    assert not fit_encoding(columns_of(untold), y)[0].parts[1].marks_gaps
+    assert not fit_encoding(columns_of(untold), y)[0].parts[1].has_indicator
 
 
 @pytest.mark.parametrize("scale", [1.0, -3.0, 1e-6, 1e9])

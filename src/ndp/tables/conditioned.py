@@ -114,7 +114,7 @@ class ConditionedTarget:
         """The encoded rows, in groups that lack the same columns. One warning names those far outside the data."""
         x, far = self.fitted.inputs(columns)
         names = [columns[owner].type.name for owner in self.fitted.owners]
-        gaps = self.fitted.unmarked_gaps(columns)
+        gaps = self.fitted.missing_inputs(columns)
         warn_of_far_inputs(far & ~gaps, names, columns[0].labels)
         if not gaps.any():
             return [Rows(np.arange(len(x)), x, ())]

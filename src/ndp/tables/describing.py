@@ -25,8 +25,8 @@ def describe_columns(
     if missing:
         listed = ", ".join(f"{shown(name)} {count}" for name, count in missing.items())
         lines.append(
-            f"Missing cells: {listed}. In a category a gap is a level; in a number it is marked where gaps tell something, and "
-            "rows with others are predicted without the column"
+            f"Missing values: {listed}. In a category they are a level; in a number they have an indicator where they tell "
+            "something, and rows that lack another number are predicted without it"
         )
     return lines
 

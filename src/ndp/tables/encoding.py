@@ -1,11 +1,11 @@
 """A table as a matrix of numbers: a part for each column, and where several are possible the evidence chooses.
 
-    number      itself, or a monotone map of it, and where gaps tell something of the target a mark of gaps
+    number      itself or a monotone map of it, and a missing indicator where missing values tell something of the target
     category    two levels: 0 and 1; else the levels' effects on the target, or a column for each level, or nothing
 
-A gap lies at the centre of its column, and a mark beside it is a distance from all values: it is not taken for the centre.
-Where gaps tell nothing there is no mark, and rows that are asked for with a gap are answered without the column (`fitted.py`).
-A level that was never seen is "another level": its effect is zero, and no column marks it.
+A missing value lies at the centre of its column. The indicator beside it is a distance from all values: it is not taken for the
+centre. Where missing values tell nothing there is no indicator, and rows that lack the value are predicted without the column
+(`fitted.py`). A level that was never seen is "another level": its effect is zero, and no column indicates it.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from ndp.tables.effects import level_effects
 from ndp.tables.evidence import log_evidences
 from ndp.tables.shapes import GAIN, AsItIs, Shape, is_skewed, shapes_for
 
-MISSING = "(missing)"  # the level of a gap in a category
+MISSING = "(missing)"  # the level of a missing value in a category
 MOST_LEVELS = 200  # the most frequent ones; all others are another level
 MOST_INDICATORS = 30
 FEW_LEVELS = 8  # effects are for more: few levels are told apart better by columns of their own
@@ -44,20 +44,20 @@ class Part(Protocol):
 @final
 @dataclass(frozen=True)
 class Number:
-    """A map of the number, and a mark of gaps where these tell something of the target."""
+    """A map of the number, and a missing indicator where missing values tell something of the target."""
 
     shape: Shape
     centre: float
-    marks_gaps: bool
+    has_indicator: bool
 
     def __call__(self, column: Column) -> np.ndarray:
         missing = column.missing
         values = np.where(missing, self.centre, self.shape(np.where(missing, 0.0, column.values.astype(float))))
-        return np.column_stack([values, missing.astype(float)] if self.marks_gaps else [values])
+        return np.column_stack([values, missing.astype(float)] if self.has_indicator else [values])
 
     @property
     def words(self) -> str:
-        return ", ".join(part for part in (self.shape.words, "a mark for gaps" if self.marks_gaps else "") if part)
+        return ", ".join(part for part in (self.shape.words, "missing indicator" if self.has_indicator else "") if part)
 
 
 @final
@@ -131,7 +131,7 @@ class Encoding:
 
 def _width(part: Part) -> int:
     if isinstance(part, Number):
-        return 1 + part.marks_gaps
+        return 1 + part.has_indicator
     if isinstance(part, Indicators):
         return 1 if len(part.levels) == 2 else len(part.levels)
     return 0 if isinstance(part, LeftOut) else 1
@@ -163,7 +163,7 @@ class _Constant:
 
 
 def levels_of(column: Column) -> np.ndarray:
-    """The level of every row; a gap is a level."""
+    """The level of every row; a missing value is a level."""
     return np.where(column.missing, MISSING, column.values)
 
 
@@ -218,16 +218,16 @@ def _codes(column: Column, levels: tuple[str, ...]) -> np.ndarray:
 
 
 def _for_number(column: Column) -> list[Option]:
-    """Each map of a skewed number; where there are gaps, with a mark of them and without."""
+    """Each map of a skewed number; where values are missing, with an indicator and without."""
     missing = column.missing
     if missing.all():
         return [Option(LeftOut("left out: it has no values"), np.empty((len(missing), 0)))]
     values = column.values.astype(float)[~missing]
     shapes = shapes_for(values) if is_skewed(values) else [AsItIs()]
     found: list[Option] = []
-    for marks_gaps in (True, False) if missing.any() else (False,):
+    for has_indicator in (True, False) if missing.any() else (False,):
         for shape in shapes:
-            part = Number(shape, float(shape(values).mean()), marks_gaps)
+            part = Number(shape, float(shape(values).mean()), has_indicator)
             found.append(Option(part, part(column)))
     return found
 

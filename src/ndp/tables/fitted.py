@@ -66,10 +66,10 @@ class FittedTarget:
         """The rows that are asked for as the model reads them, and which of them are far outside the data, [N, D]."""
         return clip_to_support(self.encoding(columns)[:, self.used], self.low, self.high, self.std)
 
-    def unmarked_gaps(self, columns: Sequence[Column]) -> np.ndarray:
-        """Which of the used columns lack a value, and no mark tells the model so: [N, D]."""
-        unmarked = [isinstance(part, Number) and not part.marks_gaps for part in self.encoding.parts]
-        gaps = np.column_stack([column.missing & mark for column, mark in zip(columns, unmarked, strict=True)])
+    def missing_inputs(self, columns: Sequence[Column]) -> np.ndarray:
+        """Which of the used columns lack a value, and no indicator tells the model so: [N, D]."""
+        unknown = [isinstance(part, Number) and not part.has_indicator for part in self.encoding.parts]
+        gaps = np.column_stack([column.missing & one for column, one in zip(columns, unknown, strict=True)])
         return gaps[:, self.owners]
 
     @property

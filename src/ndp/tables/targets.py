@@ -1,4 +1,4 @@
-"""Targets as a model reads them: without gaps, with outliers drawn in, and with the bounds that the data have."""
+"""Targets as a model reads them: without missing values, with outliers winsorised, and with the bounds that the data have."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from ndp.core.io.tables import shown
 from ndp.core.messages import short
 from ndp.tables.evidence import log_evidences
 
-OUTLIER = 8.0  # robust deviations of the farthest target, from which outliers may be drawn in
+OUTLIER = 8.0  # robust deviations of the farthest target, from which outliers may be winsorised
 KNEES = (4.0, 8.0)  # robust deviations beyond which they are
 GAIN = 3.0  # nats of evidence from which that is worth it
 ENOUGH_FOR_BOUNDS = 20  # rows
@@ -62,7 +62,7 @@ class TargetMap:
 
 
 def fit_target_map(x: np.ndarray, y: np.ndarray, bounds: Any) -> TargetMap:
-    """Bounds as asked; and outliers drawn in where the evidence given the encoded inputs says so.
+    """Bounds as asked; and outliers winsorised where the evidence given the encoded inputs says so.
 
     Where they are, predictions end at the extremes of the data: beyond these the inverse grows without measure.
     """
