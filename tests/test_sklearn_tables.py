@@ -65,6 +65,15 @@ def test_unseen_levels_and_gaps_are_answered_and_others_do_not_depend_on_them() 
     assert mean[2] == pytest.approx(without.predict(table.drop(columns="size")[2:3])[0], abs=0.3)
 
 
+@pytest.mark.parametrize("cells", [["red"] * 20, [f"row {i}" for i in range(20)], [None] * 20, [3.0] * 20])
+def test_a_column_that_says_nothing_leaves_what_is_known_of_the_target(cells: list[object]) -> None:
+    y = np.random.default_rng(0).normal(5, 1, size=20)
+    regressor = NDPRegressor(steps=4).fit(pd.DataFrame({"a": pd.Series(cells)}), y)
+    mean, std = regressor.predict(pd.DataFrame({"a": pd.Series([*cells[:2], None])}), return_std=True)
+    np.testing.assert_allclose(mean[:2], y.mean(), atol=0.3)
+    assert np.isfinite(std).all()
+
+
 def test_several_targets_are_each_by_themselves() -> None:
     table, price = shop()
     both = np.column_stack([price, 7 - 100 * table["size"]])

@@ -105,6 +105,17 @@ class LeftOut:
         return np.empty((len(column.values), 0))
 
 
+@final
+@dataclass(frozen=True)
+class Zeros:
+    """One column of zeros, for a table of which nothing can be used."""
+
+    words: str = "left out: no column says anything of the target"
+
+    def __call__(self, column: Column) -> np.ndarray:
+        return np.zeros((len(column.values), 1))
+
+
 @dataclass(frozen=True)
 class Option:
     """A part, and the columns that it gives to the rows which are learned from."""
@@ -147,19 +158,8 @@ def fit_encoding(columns: Sequence[Column], y: np.ndarray) -> tuple[Encoding, np
         for index in np.flatnonzero([len(each) > 1 for each in options]):
             chosen[index] = _best(options[index], chosen[:index] + chosen[index + 1 :], y, rows)
     if not sum(option.known.shape[1] for option in chosen):
-        chosen[0] = Option(Number(_Constant(), 0.0, False), np.zeros((len(y), 1)))
+        chosen[0] = Option(Zeros(), np.zeros((len(y), 1)))
     return Encoding(tuple(option.part for option in chosen)), np.hstack([option.known for option in chosen])
-
-
-@final
-@dataclass(frozen=True)
-class _Constant:
-    """For a table of which nothing can be used: one column of zeros."""
-
-    words: str = "nothing to learn from"
-
-    def __call__(self, values: np.ndarray) -> np.ndarray:
-        return np.zeros(len(values))
 
 
 def levels_of(column: Column) -> np.ndarray:
