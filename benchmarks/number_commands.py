@@ -85,6 +85,53 @@ def predictions(
     present(out, run)
 
 
+@app.command()
+def tables(
+    model: Annotated[str, typer.Option(help="Name or folder of a universal model.")] = "universal",
+    group: Annotated[
+        list[str] | None, typer.Option(help="Only this group: numeric, text or gaps, long; may be given again.")
+    ] = None,
+    table: Annotated[list[str] | None, typer.Option(help="Only this table; may be given again.")] = None,
+    quick: Annotated[bool, typer.Option(help="Two tables of each group: a minute or two.")] = False,
+    device: Device = "auto",
+    out: Out = RESULTS,
+) -> None:
+    """Compare the regressor with CatBoost, forests and GPs on tables of Python packages, with text, gaps and many rows.
+
+    Scores are kept in tables.jsonl beside the numbers: an interrupted command continues where it stopped.
+    """
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import tables
+
+        return tables.reproduce(
+            model,
+            quick=quick,
+            groups=group or (),
+            only=table or (),
+            runs=out / "tables.jsonl",
+            device=device,
+            progress=progress,
+        )
+
+    present(out, run)
+
+
+@app.command()
+def dask(
+    quick: Annotated[bool, typer.Option(help="3,000 rows: under a minute.")] = False,
+    out: Out = RESULTS,
+) -> None:
+    """Predict 100,000 rows on a local Dask cluster of two workers, and compare with one process (minutes)."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import dask_predictions
+
+        return dask_predictions.reproduce(quick=quick, progress=progress)
+
+    present(out, run)
+
+
 @app.command("bayesopt-speed")
 def bayesopt_speed(
     model: Annotated[str, typer.Option(help="Name or folder of a model of functions of six inputs.")] = "bo-marginal",

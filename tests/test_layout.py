@@ -23,6 +23,7 @@ LAYERS = [
     "models",
     "training",
     "optimise",
+    "tables",
     "sklearn",
     "apps",
 ]

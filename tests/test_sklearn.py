@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import ndp.sklearn
+import ndp.tables.models
 from ndp.core.units import ContextUnits
 from ndp.gp.exact import GP, ScaledToDimension
 from ndp.gp.oracle import GPOracle
@@ -36,7 +37,7 @@ def stand_in() -> NDP:
 @pytest.fixture(autouse=True)
 def _shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     model = stand_in()
-    monkeypatch.setattr(ndp.sklearn, "_loaded", lambda name, device: model)
+    monkeypatch.setattr(ndp.tables.models, "loaded", lambda name, device: model)
 
 
 def data(rows: int = 40, dim: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -72,11 +73,11 @@ def test_draws_are_joint_and_seeded() -> None:
     x, y = data(rows=5)
     regressor = NDPRegressor(steps=6).fit(x, y)
     far = np.stack([x[0] + 50, x[0] + 51])
-    with pytest.warns(UserWarning, match=r"outside the data were clipped \(rows 0, 1\)"):
+    with pytest.warns(UserWarning, match=r"were clipped \(rows 0, 1; columns 0, 1, 2\)"):
         drawn = regressor.sample_y(far, 100, random_state=1)
     assert drawn.shape == (2, 100)
     assert np.corrcoef(drawn)[0, 1] > 0.8  # of one function, far from all that is known of it
-    with pytest.warns(UserWarning, match=r"outside the data were clipped \(rows 0, 1\)"):
+    with pytest.warns(UserWarning, match=r"were clipped \(rows 0, 1; columns 0, 1, 2\)"):
         np.testing.assert_array_equal(drawn, regressor.sample_y(far, 100, random_state=1))
 
 
@@ -202,10 +203,12 @@ def test_one_huge_value_is_refused_and_one_large_one_is_an_outlier() -> None:
     y[3] = 1e308
     with pytest.raises(ValueError, match=r"y holds 1e\+308 at point 3 .*too large: divide them by a constant first"):
         NDPRegressor().fit(x, y)
-    y[3] = 1e299
-    mean, std = NDPRegressor(steps=3).fit(x, y).predict(x, return_std=True)
-    assert np.isfinite(mean).all()
-    assert (std > 1e297).all()
+    for huge in (1e8, 1e299):
+        y[3] = huge
+        mean, std = NDPRegressor(steps=3).fit(x, y).predict(x, return_std=True)
+        others = np.delete(np.arange(len(y)), 3)
+        assert np.abs(mean - y)[others].mean() < 0.5
+        assert std[others].max() < 5
 
 
 @pytest.mark.parametrize("name", ["se", "joint", "mnist", "oracle-se"])
@@ -228,12 +231,12 @@ def test_columns_that_are_no_numbers_or_share_a_name_are_refused_by_name() -> No
         "columns hold dates or times, not numbers: 0. Write them as days": times.to_numpy()[:, None],
         "Complex data not supported: split it": x * 1j,
         "X is a masked array, whose mask would be lost": np.ma.masked_array(x, mask=x > 1),
-        "X and y must hold numbers that float64 can hold": [[10**400]] * len(y),
+        "cells must be numbers that float64 can hold": [[10**400]] * len(y),
     }
     for message, table in wrong.items():
         with pytest.raises(ValueError, match=message):
             NDPRegressor().fit(table, y)
-    with pytest.raises(ValueError, match="y must be an array of real numbers, not str_"):
+    with pytest.raises(ValueError, match="y must be an array of real numbers, not text; a category cannot"):
         NDPRegressor().fit(x, ["a"] * len(y))
     for steps in (True, 2.5, "5", 10**12):
         with pytest.raises(ValueError, match="steps must be a whole number from 1 to 10,000"):
@@ -256,13 +259,14 @@ def test_works_in_pipelines_searches_and_cross_validation_and_pickles() -> None:
     assert len(pickle.dumps(pipeline)) < 50_000
 
 
-def test_categories_are_refused_with_advice_and_taken_once_encoded() -> None:
+def test_categories_are_taken_as_they_come_and_encoded() -> None:
     x, y = data()
-    table = pd.DataFrame(x, columns=["a", "b", "c"]).assign(colour=np.where(x[:, 0] > 0, "red", "blue"))
-    with pytest.raises(ValueError, match=r"not numbers: colour.*OneHotEncoder"):
-        NDPRegressor().fit(table, y)
-    with pytest.raises(ValueError, match=r"not numbers: 3.*OneHotEncoder"):
-        NDPRegressor().fit(table.to_numpy(dtype=object), y)
+    table = pd.DataFrame(x[:, 1:], columns=["b", "c"]).assign(colour=np.where(x[:, 0] > 0, "red", "blue"))
+    regressor = NDPRegressor(steps=4).fit(table, y)
+    assert regressor.score(table, y) > 0.5
+    assert regressor.describe()[-1] == "colour: category (0 and 1)"
+    again = NDPRegressor(steps=4).fit(table.to_numpy(dtype=object), y)
+    np.testing.assert_array_equal(again.predict(table.to_numpy(dtype=object)), regressor.predict(table))
     encode = make_column_transformer((OneHotEncoder(drop="first"), ["colour"]), remainder="passthrough")
     assert make_pipeline(encode, NDPRegressor(steps=4)).fit(table, y).score(table, y) > 0.5
 

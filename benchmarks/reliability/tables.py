@@ -14,9 +14,10 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from benchmarks.reliability.attempts import Attempt, Sizes, bad_message, is_refused
-from ndp.apps.predicting import predict_to_files
+from ndp.apps.predicting import QUANTILES, predict_to_files
 from ndp.core.arrays import LARGEST
 from ndp.core.io.images import is_grey, read_image_set, read_picture
 from ndp.core.io.tables import read_inputs, read_observations, read_table
@@ -218,7 +219,7 @@ def _predicted(folder: Path, seed: int) -> str | None:
         if out.parent.exists() and any(out.parent.iterdir()):
             return "is refused, and leaves a file"
         return bad_message(str(error))
-    written = np.genfromtxt(out, delimiter=",", skip_header=1, ndmin=2)
+    written = pd.read_csv(out).iloc[:, -2 - len(QUANTILES) :].to_numpy(dtype=np.float64)  # inputs may be text
     if len(written) != found.predicted or not np.isfinite(written).all():
         return f"{found.predicted} predictions are {len(written)} rows, finite: {np.isfinite(written).all()}"
     return None

@@ -1,28 +1,22 @@
 """`NDPRegressor`: a pretrained NDP as a scikit-learn regressor."""
 
 import warnings
-from collections import Counter
-from collections.abc import Sequence
-from copy import copy, deepcopy
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state, column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from ndp.core.arrays import read_inputs, read_values
-from ndp.core.devices import read_device
-from ndp.core.input_limits import MAX_OBSERVATIONS, clip_to_support, columns_to_keep, rows_to_keep
-from ndp.core.units import FixedUnits, centre_and_std
 from ndp.diffusion.levels import check_steps
-from ndp.processes.ndp import NDP
-from ndp.processes.posterior import NDPPosterior
-
-# The fewest network calls for joint draws. Seven suffice for Gaussian posteriors. Those of models with unknown hyperparameters
-# are not Gaussian, and two more calls leave two thirds of the error.
+from ndp.tables.columns import Column, column_types, has_no_arrays_of_numbers, raw_columns, read_columns
+from ndp.tables.conditioned import ROWS_AT_A_TIME, ConditionedTarget, progress_bar
+from ndp.tables.describing import describe_columns
+from ndp.tables.fitted import FittedTarget
+from ndp.tables.models import Limits, ModelReference, weights_digest
+from ndp.tables.targets import read_bounds, read_targets, read_values
 
 
 class NDPRegressor(RegressorMixin, BaseEstimator):
@@ -31,27 +25,40 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
     `fit` conditions the model on the data. Predictions are independent for each row given the data, use no random numbers, and
     need not be Gaussian.
 
-    Data outside the limits of the model give a warning. Of more than 256 rows, a random 256 are used. Of more inputs than the
-    model was trained for, those with the largest rank correlation with the target are used. In predictions, inputs more than
-    two standard deviations outside the data are clipped.
+    Columns may be numbers, booleans, text and pandas categories, with gaps. The evidence chooses what each becomes, and
+    `describe` tells it. With more than 256 rows, a value is conditioned on the rows around it that say most about it; with
+    more than ten encoded columns, on those that matter most under the GP experts. Data outside the limits of the model give a
+    warning. Of more than 10,000 rows, a random 10,000 are used; of more than 100 encoded columns, those with the largest rank
+    correlation with the target. Inputs more than two standard deviations outside the data are clipped.
 
     Parameters
     ----------
     model : str or NDP, default="universal"
         Name or folder of a model, or the model itself. Its units come from the data (`ContextUnits`); others are refused.
+    categories : sequence of str or int, default=()
+        Columns whose numbers are codes of categories, by name, or by number in an array.
+    bounds : "auto", None or (low, high), default="auto"
+        Where predictions end. "auto" takes what at least 20 observations share: zero where none is negative (or none is
+        positive), a value at an end that many have in common, and the least and the greatest of at most twelve values.
     steps : int, default=5
         Network calls for each prediction. Joint draws take at least 9.
     device : str, default="auto"
         "auto", "cpu" or "cuda".
     random_state : int, default=0
         Seed with which rows are subsampled.
+    n_jobs : int, default=None
+        Processes for the predictions of more than 512 rows. None is one, or as many as the backend of joblib has.
+    verbose : bool, default=False
+        Whether to show a progress bar for more than 512 rows.
 
     Attributes
     ----------
-    X_train_, y_train_ : ndarray
-        The data that are conditioned on.
+    X_train_, y_train_ : ndarray, or list of one for each target
+        The data that are conditioned on: encoded inputs, and observed values.
     columns_ : ndarray of int
-        The inputs that are used.
+        The columns of X that are used.
+    weights_digest_ : str
+        SHA-256 of the weights of the model. A fitted regressor that is loaded beside other weights gives a warning.
 
     Examples
     --------
@@ -69,12 +76,33 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
 
     # Arguments are checked by `fit`, as scikit-learn wants it, and so they are not annotated.
     def __init__(
-        self, model: Any = "universal", *, steps: Any = 5, device: Any = "auto", random_state: Any = 0
+        self,
+        model: Any = "universal",
+        *,
+        categories: Any = (),
+        bounds: Any = "auto",
+        steps: Any = 5,
+        device: Any = "auto",
+        random_state: Any = 0,
+        n_jobs: Any = None,
+        verbose: Any = False,
     ) -> None:
         self.model = model
+        self.categories = categories
+        self.bounds = bounds
         self.steps = steps
         self.device = device
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.target_tags.multi_output = True
+        return tags
 
     def fit(self, X: Any, y: Any) -> "NDPRegressor":
         """Condition the model on the data.
@@ -85,31 +113,61 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Inputs: numbers, without missing values.
-        y : array-like of shape (n_samples,)
-            Observed values.
+            Inputs: numbers, booleans, text or categories. None, NaN and pandas' NA are cells without a value.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Observed values. Rows without a value are not learned from. Several targets are predicted each by itself.
 
         Returns
         -------
         NDPRegressor
             The regressor itself.
         """
-        check_steps(self.steps)
-        _check_columns(X)
+        before = dict(vars(self))
         try:
-            x, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
-        except OverflowError as error:
-            raise ValueError(f"X and y must hold numbers that float64 can hold ({error})") from error
-        dims = self._ndp().input_dims
-        inputs = read_inputs(x, "X", input_dims=None, device=torch.device("cpu"))
-        read_values(y.astype(np.float64) if y.dtype == bool else y, "y", inputs, num_outputs=1, batched=False)
-        rows = rows_to_keep(y, MAX_OBSERVATIONS, np.random.default_rng(self.random_state))
-        self.columns_ = columns_to_keep(x, y, max(dims) if dims else x.shape[1])
-        self.X_train_, self.y_train_ = x[rows][:, self.columns_], y[rows].astype(np.float64)
-        self.low_, self.high_ = x.min(0), x.max(0)
-        self.spread_ = centre_and_std(inputs, torch.ones(1, len(x), dtype=torch.bool))[1][0, 0].numpy()
-        self._conditioned = self._condition()
+            self._fit(X, y)
+        except BaseException:  # nothing half done
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
         return self
+
+    def _fit(self, X: Any, y: Any) -> None:
+        check_steps(self.steps)
+        bounds = read_bounds(self.bounds)
+        columns = self._read(X, reset=True)
+        values, self._target_names = read_targets(y, len(columns[0].values))
+        model = self._reference().load()
+        rng = np.random.default_rng(self.random_state)
+        self._fitted = []
+        for target in np.atleast_2d(values.T):
+            seen = np.flatnonzero(~np.isnan(target))
+            known = [column.take(seen) for column in columns]
+            self._fitted.append(FittedTarget.of(known, target[seen], bounds, Limits.of(model), rng))
+        left_out = int(np.isnan(values.reshape(len(values), -1)).any(1).sum())
+        if left_out:
+            rows = f"{left_out} of {len(values)} rows lack a target, and are not learned from; predict them instead"
+            warnings.warn(rows, UserWarning, stacklevel=3)
+        self._several = values.ndim == 2
+        self._types = tuple(column.type for column in columns)
+        self._missing = {column.type.name: int(column.missing.sum()) for column in columns if column.missing.any()}
+        self.columns_ = np.unique(np.concatenate([one.owners for one in self._fitted]))
+        x_train, y_train = [one.x for one in self._fitted], [one.y_train for one in self._fitted]
+        self.X_train_: Any = x_train if self._several else x_train[0]
+        self.y_train_: Any = y_train if self._several else y_train[0]
+        self.weights_digest_, self._fitted_with = weights_digest(model), self._reference().named
+        self._conditioned = self._condition()
+
+    def describe(self) -> list[str]:
+        """What each column was taken for and became, and what was missing: a line each.
+
+        Returns
+        -------
+        list of str
+            The lines.
+        """
+        check_is_fitted(self)
+        names = self._target_names or [f"target {index}" for index in range(len(self._fitted))]
+        return describe_columns(self._types, self._missing, self._fitted, names)
 
     def predict(
         self,
@@ -119,6 +177,7 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
         *,
         observation_noise: bool | None = True,
         noisy: bool | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Any:
         """The mean at every row, and if asked for its standard deviation and quantiles.
 
@@ -135,23 +194,27 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
             from its noise, and otherwise the one kind of values that it has.
         noisy : bool, optional
             Deprecated: the first name of `observation_noise`.
+        progress : callable, optional
+            Called with the number of rows that are predicted, and of all rows.
 
         Returns
         -------
         ndarray or tuple of ndarray
             The mean (n_samples,); then, if asked for, the standard deviation (n_samples,) and the quantiles
-            (n_samples, n_quantiles).
+            (n_samples, n_quantiles). With several targets their axis comes second.
         """
-        x = self._inputs(X)
-        observation_noise = _read_noisy(observation_noise, noisy)
-        options: dict[str, Any] = {"joint": False, "observation_noise": observation_noise, "steps": self.steps}
-        posterior = self._posterior()
-        if return_quantiles is None:
-            found = list(posterior.moments(x, **options)[: 1 + return_std])
-        else:
-            moments, quantiles = posterior.summary(x, return_quantiles, **options)
-            found = [*moments[: 1 + return_std], np.asarray(quantiles).T]
-        arrays = tuple(np.asarray(part, dtype=np.float64) for part in found)
+        columns = self._read(X)
+        options = {"observation_noise": _read_noisy(observation_noise, noisy), "steps": self.steps}
+        probabilities = () if return_quantiles is None else tuple(return_quantiles)
+        with progress_bar(bool(self.verbose) and len(columns[0].values) > ROWS_AT_A_TIME) as bar:
+            report = progress or bar
+            answers = [one.predict(columns, probabilities, options, self.n_jobs, report) for one in self._targets()]
+        parts = [[answer.mean for answer in answers]]
+        if return_std:
+            parts.append([answer.std for answer in answers])
+        if return_quantiles is not None:
+            parts.append([answer.quantiles for answer in answers])
+        arrays = tuple(self._together(each) for each in parts)
         return arrays[0] if len(arrays) == 1 else arrays
 
     def sample_y(
@@ -163,7 +226,9 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
         observation_noise: bool | None = True,
         noisy: bool | None = None,
     ) -> np.ndarray:
-        """Draws that are joint over all rows.
+        """Draws that are joint over all rows. Several targets are drawn independently of each other.
+
+        Rows that lack numbers are joint with those that lack the same ones.
 
         Parameters
         ----------
@@ -181,18 +246,12 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_rows, n_samples)
-            One function, or its observations, in every column.
+            One function, or its observations, in every column. With several targets their axis comes second.
         """
-        x = self._inputs(X)
-        seed = int(check_random_state(random_state).randint(2**31 - 1))
-        draws = self._posterior().sample(
-            x,
-            n_samples,
-            observation_noise=_read_noisy(observation_noise, noisy),
-            steps=self.steps,
-            generator=torch.Generator().manual_seed(seed),
-        )
-        return np.asarray(draws, dtype=np.float64).T
+        columns = self._read(X)
+        generator = torch.Generator().manual_seed(int(check_random_state(random_state).randint(2**31 - 1)))
+        options = {"observation_noise": _read_noisy(observation_noise, noisy), "steps": self.steps}
+        return self._together([one.sample(columns, n_samples, generator, options) for one in self._targets()])
 
     def log_prob(self, X: Any, y: Any, *, observation_noise: bool | None = True) -> np.ndarray:
         """The log-density of the value at every row, independent of the other rows given the data, in nats.
@@ -201,77 +260,75 @@ class NDPRegressor(RegressorMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
             Inputs.
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Values.
         observation_noise : bool or None, default=True
             As for `predict`.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            Log-densities.
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Log-densities. Where predictions end at bounds, they are those without the bounds.
         """
-        x = self._inputs(X)
-        log_p = self._posterior().log_prob(x, column_or_1d(y), joint=False, observation_noise=observation_noise)
-        return np.asarray(log_p, dtype=np.float64)
+        columns = self._read(X)
+        values = read_values(y, len(columns[0].values), len(self._fitted) if self._several else None)
+        parts = zip(self._targets(), np.atleast_2d(values.T), strict=True)
+        return self._together([one.log_prob(columns, each, observation_noise) for one, each in parts])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the posterior, which is made again when it is needed."""
+        """Without the posteriors, which are made again when they are needed."""
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_conditioned"}
 
-    def _inputs(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        x = validate_data(self, X, reset=False, dtype=np.float64)
-        return clip_to_support(x, self.low_, self.high_, self.spread_)[:, self.columns_]
+    def _together(self, parts: list[np.ndarray]) -> np.ndarray:
+        """Arrays of one target each, with the axis of targets second where there is one."""
+        return np.stack(parts, axis=1) if self._several else parts[0]
 
-    def _posterior(self) -> NDPPosterior:
-        """Given the fitted data. It is made again after unpickling, and after a change of the model or its device."""
-        made_for, posterior = getattr(self, "_conditioned", (None, None))
-        if posterior is None or made_for != self._made_for():
+    def _read(self, X: Any, *, reset: bool = False) -> tuple[Column, ...]:
+        """The columns of a table, with scikit-learn's checks of their number and names."""
+        if not reset:
+            check_is_fitted(self)
+        raw = raw_columns(X)
+        types = column_types(raw, self.categories) if reset else self._types
+        if raw and has_no_arrays_of_numbers(raw):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            check_array(np.empty((len(next(iter(raw.values()))), len(raw))), ensure_all_finite=False, estimator=self)
+        else:
+            x = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+            if not raw:
+                raw = {str(index): column for index, column in enumerate(x.T)}
+                types = column_types(raw, self.categories) if reset else types
+        return read_columns(raw, types)
+
+    def _reference(self) -> ModelReference:
+        return ModelReference(self.model, self.device)
+
+    def _targets(self) -> list[ConditionedTarget]:
+        """Conditioned on the fitted data: again after unpickling, and after a change of the model or its device."""
+        made_for, targets = getattr(self, "_conditioned", (None, []))
+        if made_for != self._reference().moved:
             self._conditioned = self._condition()
-            _, posterior = self._conditioned
-        return posterior
+            _, targets = self._conditioned
+        return targets
 
-    def _condition(self) -> tuple[tuple[Any, ...], NDPPosterior]:
-        return self._made_for(), self._ndp().condition(self.X_train_, self.y_train_)
-
-    def _made_for(self) -> tuple[Any, ...]:
-        """What a posterior belongs to, besides the data. A model can be moved to another device in place."""
-        return self.model, self.device, self.model.device if isinstance(self.model, NDP) else None
-
-    def _ndp(self) -> NDP:
-        if isinstance(self.model, NDP):
-            return _for_any_table(_on_device(self.model, self.device), "the model")
-        if not isinstance(self.model, str):
-            raise ValueError(f"model must be a name, a folder or an NDP, not {self.model!r}")
-        return _for_any_table(_loaded(self.model, self.device), self.model)
-
-
-@lru_cache(maxsize=4)
-def _loaded(name: str, device: str) -> NDP:
-    from ndp.models.registry import load_ndp
-
-    return load_ndp(name, device)
-
-
-def _for_any_table(model: NDP, name: str) -> NDP:
-    """The model, if it takes its units from the data. Any other answers in units of its own, far from those of a table."""
-    if model.units is None or isinstance(model.units, FixedUnits) or model.num_outputs != 1:
-        raise ValueError(
-            f"{name} does not take its units from the data, so its predictions for a table would be wrong; use universal, or "
-            "ndp.load(...).condition(x, y) in the units that it was trained in"
-        )
-    return model
-
-
-def _on_device(model: NDP, device: str) -> NDP:
-    """The model itself, or a copy of it if it is on another device."""
-    if not isinstance(model.network, torch.nn.Module) or model.device.type == read_device(device).type:
-        return model
-    twin = copy(model)
-    twin.network = deepcopy(model.network).to(read_device(device))
-    return twin
+    def _condition(self) -> tuple[tuple[Any, ...], list[ConditionedTarget]]:
+        reference = self._reference()
+        targets = [ConditionedTarget(one, reference) for one in self._fitted]
+        for one in targets:
+            one.posterior()
+        named = reference.named
+        if (
+            named is not None
+            and named == self._fitted_with
+            and weights_digest(reference.load()) != self.weights_digest_
+        ):
+            warnings.warn(
+                f"the regressor was fitted with other weights of {named}, and predictions may differ: fit it again, or "
+                "install the version of ndp that it was saved with",
+                UserWarning,
+                stacklevel=4,
+            )
+        return reference.moved, targets
 
 
 def _read_noisy(observation_noise: bool | None, noisy: bool | None) -> bool | None:
@@ -280,38 +337,3 @@ def _read_noisy(observation_noise: bool | None, noisy: bool | None) -> bool | No
         return observation_noise
     warnings.warn("noisy is deprecated: use observation_noise", DeprecationWarning, stacklevel=3)
     return True if noisy else None
-
-
-def _check_columns(X: Any) -> None:
-    """Raise an error that names the columns that are no numbers, or share a name, in a table or in an array."""
-    if isinstance(X, np.ma.MaskedArray):
-        raise ValueError("X is a masked array, whose mask would be lost; leave out the rows with masked values first")
-    if hasattr(X, "dtypes") and hasattr(X, "columns"):
-        twice = [str(name) for name, count in Counter(X.columns).items() if count > 1]
-        if twice:
-            raise ValueError(f"more than one column is named {', '.join(twice)}; give each column a name of its own")
-        columns = {str(name): X[name] for name in X.columns}
-    else:
-        array = np.asarray(X) if isinstance(X, (list, tuple, np.ndarray)) else np.empty(0)
-        columns = {str(i): array[:, i] for i in range(array.shape[1])} if array.ndim == 2 else {}
-    text = [name for name, column in columns.items() if _is_text(column)]
-    if text:
-        raise ValueError(
-            f"columns hold categories or text, not numbers: {', '.join(text)}. Encode them first, such as with "
-            "sklearn.preprocessing.OneHotEncoder (few categories) or OrdinalEncoder (categories with an order) in a "
-            "sklearn.compose.make_column_transformer, or leave them out"
-        )
-    times = [name for name, column in columns.items() if np.asarray(column[:1]).dtype.kind in "Mm"]
-    if times:
-        raise ValueError(
-            f"columns hold dates or times, not numbers: {', '.join(times)}. Write them as days or seconds first"
-        )
-    if any(np.asarray(column[:1]).dtype.kind == "c" for column in columns.values()):
-        raise ValueError("Complex data not supported: split it into real and imaginary parts")
-
-
-def _is_text(column: Any) -> bool:
-    if str(column.dtype) in ("category", "str", "string"):
-        return True
-    values = np.asarray(column)
-    return values.dtype.kind in "US" or (values.dtype == object and any(isinstance(value, str) for value in values))

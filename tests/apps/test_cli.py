@@ -179,7 +179,7 @@ def test_names_of_models_are_whole_on_a_narrow_screen() -> None:
         (["demo"], ["--context", "--out", "--draws", "--steps", "--seed", "Draw the functions behind a table"]),
         (["sample"], ["--model", "--at", "--context", "--draws", "--out", "--plot", "--seed", "Draw functions"]),
         (["sample"], ["--observation-noise", "--function"]),
-        (["predict"], ["--target", "--at", "--out", "--plot", "--model", "--seed", "Predict a column"]),
+        (["predict"], ["--target", "--at", "--out", "--plot", "--category", "--explain", "--seed", "Predict a column"]),
         (["complete"], ["--mask", "--model", "--draws", "--steps", "--size", "--out", "--seed", "Complete a picture"]),
         (["evaluate"], ["--tasks", "--draws", "--steps", "--dim", "--shift", "--json", "--record", "Score a model"]),
         (["models"], ["List the models"]),

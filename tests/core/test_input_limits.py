@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from ndp.core.input_limits import clip_to_support, columns_to_keep, rows_to_keep
+from ndp.core.input_limits import clip_to_support, columns_to_keep, rows_to_keep, warn_of_far_inputs
 
 LOW, HIGH, STD = np.array([0.0, 10.0]), np.array([1.0, 10.0]), np.array([0.5, 0.0])
 
@@ -55,24 +55,33 @@ def test_a_constant_target_keeps_the_first_inputs() -> None:
 
 def test_inputs_near_the_data_are_not_clipped() -> None:
     x = np.array([[-1.0, 8.0], [2.0, 12.0]])  # two standard deviations; two units where the data have no spread
-    np.testing.assert_array_equal(clip_to_support(x, LOW, HIGH, STD), x)
+    clipped, far = clip_to_support(x, LOW, HIGH, STD)
+    np.testing.assert_array_equal(clipped, x)
+    assert not far.any()
 
 
 @pytest.mark.parametrize(
     ("far", "rows", "words"),
     [
-        ([3], None, r"\(row 3\)"),
-        ([3, 8], None, r"\(rows 3, 8\)"),
-        ([3, 8], range(2, 22), r"\(rows 5, 10\)"),
-        (range(1, 9), None, r"\(rows 1, 2, 3, 4, 5 and 3 more\)"),
+        ([3], None, r"row 3"),
+        ([3, 8], None, r"rows 3, 8"),
+        ([3, 8], range(2, 22), r"rows 5, 10"),
+        (range(1, 9), None, r"rows 1, 2, 3, 4, 5 and 3 more"),
     ],
 )
 def test_inputs_far_outside_the_data_are_clipped_and_their_rows_named(far: object, rows: object, words: str) -> None:
     x = np.full((20, 2), [0.5, 10.0])
     x[far] = [7.0, 0.0]
-    message = rf"^Inputs more than 2 standard deviations outside the data were clipped {words}\.$"
-    with pytest.warns(UserWarning, match=message):
-        clipped = clip_to_support(x, LOW, HIGH, STD, rows=rows)
+    clipped, outside = clip_to_support(x, LOW, HIGH, STD)
+    with pytest.warns(UserWarning, match=rf"than the data are wide were clipped \({words}; columns a, b\)\.$"):
+        warn_of_far_inputs(outside, ["a", "b"], rows)
     np.testing.assert_array_equal(clipped[far], np.tile([2.0, 8.0], (len(far), 1)))
     others = np.setdiff1d(np.arange(20), far)
     np.testing.assert_array_equal(clipped[others], x[others])
+
+
+def test_inputs_a_little_outside_the_data_are_clipped_without_a_warning() -> None:
+    clipped, outside = clip_to_support(np.array([[2.0, 12.0]]), np.zeros(2), np.full(2, 3.0), np.full(2, 0.2))
+    np.testing.assert_array_equal(clipped, [[2.0, 3.4]])
+    assert outside.tolist() == [[False, True]]
+    assert not clip_to_support(np.array([[2.0, 5.9]]), np.zeros(2), np.full(2, 3.0), np.full(2, 0.2))[1].any()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @app.command()
 def predict(
     train: Annotated[
-        Path, typer.Argument(help="CSV with the target and the inputs, under any names. All are numbers.")
+        Path, typer.Argument(help="CSV with the target and the inputs, under any names: numbers, text, gaps.")
     ],
     target: Annotated[str, typer.Option(help="Column to predict. All others are inputs.")],
     at: Annotated[
@@ -28,6 +28,10 @@ def predict(
     ),
     plot: Annotated[bool, typer.Option("--plot", help="Also write a picture, under the same name.")] = False,
     model: Annotated[str, typer.Option(help="Name or folder of a model that standardises the data.")] = "universal",
+    category: Annotated[
+        list[str] | None, typer.Option(help="Column whose numbers are codes of categories; may be given again.")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Also print which columns mattered.")] = False,
     seed: Annotated[
         int, typer.Option(min=0, max=2**32 - 1, help="Seed of the subsampling of rows, and of draws in the picture.")
     ] = 0,
@@ -43,16 +47,27 @@ def predict(
             from ndp.apps.predicting import predict_to_files
         with rows_bar(console) as report:
             found = predict_to_files(
-                train, target=target, at=at, out=out, plot=picture, model=model, seed=seed, report=report
+                train,
+                target=target,
+                at=at,
+                out=out,
+                plot=picture,
+                model=model,
+                seed=seed,
+                categories=category or (),
+                explain=explain,
+                report=report,
             )
 
-    def without(rows: int) -> str:
-        return f" ({rows} {'row' if rows == 1 else 'rows'} with missing values left out)" if rows else ""
-
-    known = f"From {found.rows} rows of {', '.join(found.inputs)}{without(found.left_out)}"
-    console.print(known, markup=False, soft_wrap=True)
-    predicted = f"{found.predicted} predictions{without(found.not_predicted)}"
-    console.print(f"{predicted}: [bold]{escape(str(out))}[/]", soft_wrap=True)
+    console.print(f"From {found.rows} rows of:", markup=False)
+    for line in found.columns:
+        console.print(f"  {line}", markup=False, soft_wrap=True)
+    console.print(f"{found.predicted} predictions: [bold]{escape(str(out))}[/]", soft_wrap=True)
+    if found.importances:
+        console.print("Which columns mattered (what R2 loses when a column is shuffled):", markup=False)
+        longest = max(len(one.name) for one in found.importances)
+        for one in found.importances:
+            console.print(f"  {one.name:<{longest}}  {one.mean:6.3f} +- {one.std:.3f}", markup=False, soft_wrap=True)
     if picture:
         console.print(f"Picture: [bold]{escape(str(picture))}[/]", soft_wrap=True)
 
