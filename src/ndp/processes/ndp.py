@@ -18,6 +18,8 @@ from ndp.core.units import ModelUnits, Units, identity_units, read_units
 from ndp.diffusion.objective import Objective, StepInputs, TrainingSupport, denoising_loss
 from ndp.diffusion.prediction import Prediction
 from ndp.diffusion.solvers import Solver, dpm_solver
+from ndp.facts.base import Fact
+from ndp.facts.told import PARTICLES, GivenPosterior, nothing_observed
 from ndp.gp.exact import GP
 from ndp.networks.registry import JOINT, current_weights, describe_network, make_network_of_shapes
 from ndp.priors.tasks import Source
@@ -170,6 +172,14 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
         """
         context, form, units = self._read_context(x, y, noise, mask)
         return NDPPosterior(EncodedContext(self.diffusion, context), form, units)
+
+    def given(
+        self, *facts: Fact, num_particles: int = PARTICLES, dependence: Dependence | str | None = None
+    ) -> GivenPosterior:
+        """The prior given facts of `ndp.facts`. See `NDPPosterior.given`."""
+        dim = self.input_dims[0] if self.input_dims else 1
+        prior = self.condition(*nothing_observed(facts, dim))
+        return prior.given(*facts, num_particles=num_particles, dependence=dependence)
 
     def repaint(
         self, x: Array, y: Array, *, noise: Array | float | None = None, mask: Array | None = None

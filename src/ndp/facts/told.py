@@ -1,0 +1,330 @@
+"""The posterior given facts: draws, moments and quantiles from weighted particles."""
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ndp.core.arrays import Context, Form, check_num_samples, read_inputs_for, read_probabilities, read_values
+from ndp.core.randomness import seed_from
+from ndp.core.statistics import HasMoments
+from ndp.core.typing import Array, Moments
+from ndp.facts.base import Fact, Surroundings
+from ndp.facts.joined import JoinedFacts
+from ndp.facts.law import Law, lower_root
+from ndp.facts.smc import Particles, systematic, tempered
+from ndp.facts.twist import Network, Weighted, told_by_network
+
+PARTICLES = 256
+FEWEST = 16
+ENOUGH = 64  # effective size below which an answer is warned about, or an eighth of the particles
+FRESH = 4  # particles for each draw, at least
+
+
+class LittleEvidenceWarning(UserWarning):
+    """The particles agree too little with the facts for the answer to be trusted."""
+
+
+class Told(ABC):
+    """What a posterior must say of itself to be told facts."""
+
+    @abstractmethod
+    def context_and_form(self) -> tuple[Context, Form]:
+        """What was observed, in the user's units, and the form of answers."""
+
+    @abstractmethod
+    def reads_noise(self, observation_noise: bool | None) -> bool:
+        """Whether new observations are asked for; a ValueError where the model has no such values."""
+
+    @abstractmethod
+    def beneath(self, places: Float[Tensor, "P D"], more: Float[Tensor, "M D"], noisy: bool) -> Law | Network:
+        """The values at `places` and after them those at `more`, as observed anew where `noisy`."""
+
+    @property
+    @abstractmethod
+    def separates_noise(self) -> bool:
+        """Whether values of the function and new observations are two kinds of values."""
+
+
+@final
+@dataclass(frozen=True)
+class _Answer:
+    """Particles, and the values of these at the inputs that were asked for."""
+
+    values: Float[Tensor, "S M"]
+    weighted: Weighted
+    law: Law | None
+    particles: Particles | None
+    at: Int[Tensor, "M"]  # the entry of each input among those of the law
+    places: int
+
+
+@final
+class GivenPosterior(HasMoments):
+    """A posterior that knows facts about the function beyond its observations. Immutable.
+
+    Its calls are those of the posterior. Moments, quantiles and `log_evidence` come from the same `num_particles` particles at
+    every call; `sample` makes its own, four a draw or more. Hard facts hold exactly in all of them. Facts speak of the function,
+    or of the one kind of values that a model has.
+    """
+
+    def __init__(self, process: Told, facts: Sequence[Fact], num_particles: int = PARTICLES) -> None:
+        self._process, self._facts = process, tuple(facts)
+        self._num_particles = _read_particles(num_particles)
+        self._context, self._form = process.context_and_form()
+        if len(self._context.x) != 1:
+            raise ValueError(f"facts are about one function, and the posterior is of {len(self._context.x)} tasks")
+        if self._context.y.shape[-1] != 1:
+            raise ValueError(f"facts are for values of one number, and this model has {self._context.y.shape[-1]} outputs")
+        self._joined(self._context.x[0, :0]).check_consistent()
+        self._last: dict[object, _Answer] = {}
+
+    def given(self, *facts: Fact, num_particles: int | None = None) -> "GivenPosterior":
+        """The posterior given more facts."""
+        return GivenPosterior(self._process, (*self._facts, *facts), num_particles or self._num_particles)
+
+    def sample(
+        self,
+        x: Array,
+        num_samples: int | None = None,
+        *,
+        joint: bool = True,
+        observation_noise: bool | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Array:
+        """Draws at `x`, [S B M P]: functions that agree with all facts or, with `joint=False`, every value by itself."""
+        count = check_num_samples(num_samples)
+        own = torch.Generator().manual_seed(seed_from(generator))
+        answer = self._answer(x, observation_noise, max(self._num_particles, FRESH * count), own)
+        if joint:
+            chosen = systematic(answer.weighted.log_weight, own, count)
+            draws = answer.values[chosen[torch.randperm(count, generator=own)]]
+        else:
+            weights = torch.softmax(answer.weighted.log_weight, 0)
+            picked = torch.multinomial(weights, count * answer.values.shape[1], replacement=True, generator=own)
+            draws = answer.values.gather(0, picked.reshape(count, -1))
+        draws = draws[:, None, :, None].to(self._context.x.device)
+        return self._form_for(x).give(draws if num_samples is not None else draws[0])
+
+    def moments(self, x: Array, *, joint: bool = True, observation_noise: bool | None = None) -> Moments:
+        """Mean and standard deviation at every point; the same at every call, and for joint and independent values."""
+        return self.summary(x, (), joint=joint, observation_noise=observation_noise)[0]
+
+    def quantiles(
+        self, x: Array, probabilities: Sequence[float], *, joint: bool = True, observation_noise: bool | None = None
+    ) -> Array:
+        """Quantiles at every point, [Q B M P]."""
+        asked = read_probabilities(probabilities, torch.zeros((), dtype=torch.float64))
+        return self.summary(x, asked.tolist(), joint=joint, observation_noise=observation_noise)[1]
+
+    def summary(
+        self, x: Array, probabilities: Sequence[float], *, joint: bool = True, observation_noise: bool | None = None
+    ) -> tuple[Moments, Array]:
+        """Moments and quantiles, at the price of one of them."""
+        answer = self._answer(x, observation_noise, self._num_particles, None)
+        weight = torch.softmax(answer.weighted.log_weight, 0)
+        mean = weight @ answer.values
+        std = (weight @ (answer.values - mean).square()).sqrt()
+        asked = read_probabilities(probabilities, mean) if len(probabilities) else mean.new_zeros(0)
+        quantiles = weighted_quantiles(answer.values, weight, asked)
+        parts = (mean[None, :, None], std[None, :, None], quantiles[:, None, :, None])
+        mean, std, quantiles = (self._form_for(x).give(part.to(self._context.x.device)) for part in parts)  # type: ignore[assignment]
+        return Moments(mean, std), quantiles
+
+    def log_prob(self, x: Array, y: Array, *, joint: bool = True, observation_noise: bool | None = None) -> Array:
+        """Log-density of the values `y` at `x` in nats: [B] of all together, [B M P] of each by itself.
+
+        For exact GPs, their mixtures and models with GP experts: the mean over particles of the density given the values at
+        the places of the facts. A value at such a place must be asked for with its observation noise.
+        """
+        inputs = read_inputs_for(self._context, x)
+        values = read_values(y, "y", inputs, num_outputs=1, batched=self._form.batched)[0, :, 0].cpu()
+        answer = self._answer(x, observation_noise, self._num_particles, None)
+        if answer.law is None or answer.particles is None:
+            raise ValueError('draws by a network have no density given facts; use a model with GP experts, or "sample"')
+        if bool((answer.at < answer.places).any()):
+            raise ValueError("values at places of facts have no density of their own; pass observation_noise=True")
+        log_p = _log_density(answer, values, joint)
+        device = self._context.x.device
+        if joint:
+            return self._form.give_per_task(log_p[None].to(device))
+        return self._form.give(log_p[None, :, None].to(device))
+
+    def log_evidence(self, x: Array | None = None, *, generator: torch.Generator | None = None) -> float:
+        """The log-probability of the facts under the posterior without them, or their log-density.
+
+        Facts without places of their own speak of the default places, and of `x` where it is given. With a `generator` the
+        estimate has particles of its own.
+        """
+        return self._answer(x, None, self._num_particles, generator, warn=False).weighted.log_evidence
+
+    def effective_sample_size(self, x: Array | None = None) -> float:
+        """How many independent draws the particles of moments and quantiles are worth."""
+        return self._answer(x, None, self._num_particles, None, warn=False).weighted.effective
+
+    def _form_for(self, x: Array) -> Form:
+        """The form of the context or, without observations, that of the inputs asked for."""
+        numpy = self._form.numpy if self._context.x.shape[1] else not isinstance(x, Tensor)
+        return replace(self._form, numpy=numpy)
+
+    def _joined(self, asked: Float[Tensor, "M D"]) -> JoinedFacts:
+        observed = self._context.x[0][self._context.mask[0]]
+        noisy = not self._process.separates_noise
+        return JoinedFacts.of(self._facts, Surroundings(observed.double(), asked.double(), noisy))
+
+    def _answer(
+        self,
+        x: Array | None,
+        observation_noise: bool | None,
+        num_particles: int,
+        generator: torch.Generator | None,
+        *,
+        warn: bool = True,
+    ) -> _Answer:
+        inputs = self._context.x[0, :0] if x is None else read_inputs_for(self._context, x)[0]
+        noisy = self._process.reads_noise(observation_noise) and self._process.separates_noise
+        key = inputs.cpu().numpy().tobytes(), noisy
+        if generator is None and key in self._last:
+            answer = self._last[key]
+        else:
+            own = torch.Generator().manual_seed(0) if generator is None else generator
+            answer = self._run(inputs.double(), noisy, num_particles, own)
+            if generator is None:
+                self._last = {key: answer}
+        effective = answer.weighted.effective
+        if warn and effective < min(ENOUGH, num_particles / 8):
+            warnings.warn(
+                f"{num_particles} particles are worth {effective:.0f} independent draws: the facts leave little of what was "
+                f"likely before. Raise num_particles, or state the facts at fewer places",
+                LittleEvidenceWarning,
+                stacklevel=4,
+            )
+        return answer
+
+    @torch.no_grad()
+    def _run(self, inputs: Float[Tensor, "M D"], noisy: bool, num_particles: int, generator: torch.Generator) -> _Answer:
+        facts = self._joined(inputs)
+        if len(inputs):
+            facts.check_consistent()
+        places, asked = facts.places, inputs.cpu()
+        count = len(places)
+        at = torch.arange(count, count + len(asked))
+        if not noisy:  # values at places of the facts are those of the facts
+            same = (asked[:, None] == places).all(-1)
+            found = same.any(1) if count else torch.zeros(len(asked), dtype=torch.bool)
+            at = torch.where(found, same.double().argmax(1), 0) if count else at
+            at[~found] = count + torch.arange(int((~found).sum()))
+            asked = asked[~found]
+        device = self._context.x.device
+        beneath = self._process.beneath(places.to(device), asked.to(device), noisy)
+        if isinstance(beneath, Network):
+            weighted = told_by_network(beneath, facts, num_particles, generator)
+            return _Answer(weighted.values[:, at], weighted, None, None, at, count)
+        law, log_evidence = beneath, 0.0
+        if law.warp is None and len(facts.value):
+            law, density = law.measured(facts)
+            facts, log_evidence = facts.without_measurements(), density.item()
+        told = tempered(law.leading(count), facts, num_particles, generator)
+        law = _ordered(law, told.order)
+        values = torch.cat([told.values, _values_at_more(law, told, generator)], dim=1)
+        flat = values.new_zeros(num_particles)
+        weighted = Weighted(values, flat, log_evidence + told.log_evidence, told.effective)
+        return _Answer(values[:, at], weighted, law, told, at, count)
+
+
+def _ordered(law: Law, order: Int[Tensor, "P"]) -> Law:
+    """The law of Gaussian values whose first ones stand in the order of the noise beneath; the warp keeps the old order."""
+    every = torch.cat([order, torch.arange(len(order), law.mean.shape[1])])
+    return Law(law.log_weight, law.mean[:, every], law.covariance[:, every][:, :, every], law.warp)
+
+
+def _values_at_more(law: Law, told: Particles, generator: torch.Generator) -> Float[Tensor, "S M"]:
+    """Values at inputs that are no places of facts, given those at places."""
+    count = told.normal.shape[1]
+    more = law.mean.shape[1] - count
+    if not more:
+        return told.values[:, :0]
+    fresh = torch.randn(len(told.normal), more, generator=generator, dtype=torch.float64)
+    plain = Law(law.log_weight, law.mean, law.covariance)
+    u = plain.values(told.index, torch.cat([told.normal, fresh], dim=1))
+    return u[:, count:] if law.warp is None else law.warp(u)[:, count:]
+
+
+def _log_density(answer: _Answer, values: Float[Tensor, "M"], joint: bool) -> Tensor:
+    """The density of values given those at the places of the facts, averaged over particles."""
+    law, told, count = answer.law, answer.particles, answer.places
+    assert law is not None and told is not None
+    entries = answer.at
+    u, log_slope = _unwarped(law, values, entries)
+    root = law.root
+    each = values.new_full((len(told.index), *(() if joint else values.shape)), -math.inf)
+    for k in told.index.unique().tolist():
+        chosen = told.index == k
+        mean = law.mean[k, entries] + told.normal[chosen] @ root[k][entries, :count].T
+        rest = root[k][entries][:, count:]
+        covariance = rest @ rest.T
+        if joint:
+            white = torch.linalg.solve_triangular(lower_root(covariance[None])[0], (u - mean).T, upper=False)
+            volume = lower_root(covariance[None])[0].diagonal().log().sum()
+            each[chosen] = -white.square().sum(0) / 2 - volume - len(u) * math.log(2 * math.pi) / 2
+        else:
+            std = covariance.diagonal().sqrt()
+            each[chosen] = -((u - mean) / std).square() / 2 - std.log() - math.log(2 * math.pi) / 2
+    total = each.logsumexp(0) - math.log(len(each))
+    return total + (log_slope.sum() if joint else log_slope)
+
+
+def _unwarped(law: Law, values: Float[Tensor, "M"], entries: Int[Tensor, "M"]) -> tuple[Tensor, Tensor]:
+    """The Gaussian values of values, and the logarithm of how fast they rise with these."""
+    if law.warp is None:
+        return values, torch.zeros_like(values)
+    std = law.covariance.diagonal(dim1=-2, dim2=-1).sqrt()
+    low, high = (law.mean - 9 * std).amin(0), (law.mean + 9 * std).amax(0)
+    wanted = torch.zeros_like(low)
+    wanted[entries] = values
+    apart = 1e-4 * (high - low)
+    rises = law.warp(high[None])[0] > law.warp(low[None])[0]  # units may mirror values
+    for _ in range(60):
+        middle = (low + high) / 2
+        below = (law.warp(middle[None])[0] < wanted) == rises
+        low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+    u = (low + high) / 2
+    slope = (law.warp((u + apart)[None])[0] - law.warp((u - apart)[None])[0]) / (2 * apart)
+    return u[entries], -slope.abs().clamp(min=1e-300).log()[entries]
+
+
+def weighted_quantiles(
+    values: Float[Tensor, "S M"], weight: Float[Tensor, "S"], probabilities: Float[Tensor, "Q"]
+) -> Float[Tensor, "Q M"]:
+    """Quantiles of weighted draws, linear between the middles of their weights."""
+    ordered, order = values.sort(0)
+    w = weight[order]
+    middle = (w.cumsum(0) - w / 2).T.contiguous()  # [M S]
+    at = probabilities.expand(values.shape[1], -1).contiguous()
+    above = torch.searchsorted(middle, at).clamp(1, max(len(values) - 1, 1))
+    low, high = middle.gather(1, above - 1), middle.gather(1, above)
+    share = ((at - low) / (high - low).clamp(min=1e-300)).clamp(0, 1)
+    by_point = ordered.T.contiguous()
+    return (by_point.gather(1, above - 1) * (1 - share) + by_point.gather(1, above) * share).T
+
+
+def _read_particles(num_particles: int) -> int:
+    count = check_num_samples(num_particles)
+    if count < FEWEST:
+        raise ValueError(f"num_particles must be at least {FEWEST}, not {count}; {PARTICLES} is the default")
+    return count
+
+
+def nothing_observed(facts: Sequence[Fact], default: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """An empty context of as many inputs as the facts' places have."""
+    dims = {fact.dim for fact in facts if isinstance(fact, Fact)} - {None}
+    dim = next(iter(dims), default)
+    assert dim is not None
+    return np.zeros((0, dim)), np.zeros(0)
