@@ -16,6 +16,75 @@ from torch import Tensor
 from ndp.facts.joined import JoinedFacts
 
 JITTER = 1e-10  # of the largest variance
+TABLE = 1024  # places of a tabulated function
+
+
+@final
+@dataclass(frozen=True)
+class Warp:
+    """Increasing or decreasing functions of E numbers, each tabulated at even places from `low` to `high`: a cubic between two
+    places by the slopes there, and lines beyond the ends."""
+
+    low: Float[Tensor, "E"]
+    high: Float[Tensor, "E"]
+    values: Float[Tensor, "Q E"]
+
+    @staticmethod
+    def of(
+        function: Callable[[Float[Tensor, "Q E"]], Float[Tensor, "Q E"]],
+        low: Float[Tensor, "E"],
+        high: Float[Tensor, "E"],
+    ) -> "Warp":
+        """The table of a function that works value by value."""
+        share = torch.linspace(0, 1, TABLE, dtype=torch.float64)[:, None]
+        return Warp(low, high, function(low + share * (high - low)))
+
+    def leading(self, count: int) -> "Warp":
+        """The functions of the first `count` numbers."""
+        return Warp(self.low[:count], self.high[:count], self.values[:, :count])
+
+    @cached_property
+    def _steps(self) -> Float[Tensor, "E"]:
+        return (self.high - self.low) / (len(self.values) - 1)
+
+    @cached_property
+    def _rises(self) -> Float[Tensor, "Q E"]:
+        """Slopes times the distance of two places, at most three times the secants (which keeps the cubics monotone)."""
+        secant = self.values.diff(dim=0)
+        before, after = torch.cat([secant[:1], secant]), torch.cat([secant, secant[-1:]])
+        least = torch.minimum(before.abs(), after.abs())
+        return ((before + after) / 2).clamp(-3 * least, 3 * least)
+
+    def __call__(self, u: Float[Tensor, "S E"]) -> Float[Tensor, "S E"]:
+        return self._at(u)[0]
+
+    def slope(self, u: Float[Tensor, "S E"]) -> Float[Tensor, "S E"]:
+        """The derivative of each function."""
+        return self._at(u)[1]
+
+    def _at(self, u: Float[Tensor, "S E"]) -> tuple[Tensor, Tensor]:
+        last, size = len(self.values) - 1, u.shape[1]
+        place = (u - self.low) / self._steps
+        inside = place.clamp(0, last)
+        index = inside.floor().clamp(max=last - 1).long()
+        flat = index * size + torch.arange(size)
+        t = inside - index
+        y0, y1 = self.values.take(flat), self.values.take(flat + size)
+        d0, d1 = self._rises.take(flat), self._rises.take(flat + size)
+        rise = y1 - y0
+        along = y0 + t * (d0 + t * (3 * rise - 2 * d0 - d1 + t * (d0 + d1 - 2 * rise)))
+        slope = d0 + t * (2 * (3 * rise - 2 * d0 - d1) + 3 * t * (d0 + d1 - 2 * rise))
+        return along + (place - inside) * slope, slope / self._steps
+
+    def inverse(self, values: Float[Tensor, "E"]) -> Float[Tensor, "E"]:
+        """Where the functions have these values, by bisection."""
+        low, high = self.low, self.high
+        rises = self.values[-1] > self.values[0]
+        for _ in range(60):
+            middle = (low + high) / 2
+            below = (self(middle[None])[0] < values) == rises
+            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+        return (low + high) / 2
 
 
 @final
@@ -26,15 +95,15 @@ class Law:
     log_weight: Float[Tensor, "K"]
     mean: Float[Tensor, "K E"]
     covariance: Float[Tensor, "K E E"]
-    warp: Callable[[Float[Tensor, "S E"]], Float[Tensor, "S E"]] | None = None
+    warp: Warp | None = None
 
     def leading(self, count: int) -> "Law":
-        """The law of the first `count` values. A warp is given these with the last of them repeated."""
+        """The law of the first `count` values."""
         return replace(
             self,
             mean=self.mean[:, :count],
             covariance=self.covariance[:, :count, :count],
-            warp=None if self.warp is None else _of_leading(self.warp, self.mean.shape[1]),
+            warp=None if self.warp is None else self.warp.leading(count),
         )
 
     @cached_property
@@ -114,10 +183,3 @@ def pivots(covariance: Float[Tensor, "P P"]) -> Int[Tensor, "P"]:
         order.append(best)
     return torch.tensor(order, dtype=torch.long)
 
-
-def _of_leading(warp: Callable[[Tensor], Tensor], size: int) -> Callable[[Tensor], Tensor]:
-    def of_leading(u: Float[Tensor, "S P"]) -> Float[Tensor, "S P"]:
-        padded = torch.cat([u, u[:, -1:].expand(-1, size - u.shape[1])], dim=1)
-        return warp(padded)[:, : u.shape[1]]
-
-    return of_leading

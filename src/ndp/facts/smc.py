@@ -2,7 +2,7 @@
 
 From beta = 0 (nothing known) to beta = 1 (all facts), with likelihoods to the power of beta and hard facts softened to
 
-    product of Phi(margin / scale),    scale = spread (1 - beta) / beta,
+    product of logistic(1.7 margin / scale),    scale = spread (1 - beta) / beta,
 
 so that they hold exactly at the end. Every step of beta keeps the effective size of the weights at a fixed share; then particles
 are resampled and moved by elliptical slice sampling (Murray et al., 2010) about a Gaussian fitted to them (Nishihara et al.,
@@ -23,10 +23,12 @@ from ndp.facts.law import Law, gaussian_values, pivots
 
 KEPT = 0.6  # share of the effective size that a step of beta keeps
 FORGOTTEN, FORGOTTEN_LAST = 0.35, 0.1  # correlation of values with where they were, after the moves of a step and of the last
-MOST_MOVES, MOST_MOVES_LAST = 6, 24
+MOST_MOVES, MOST_MOVES_LAST = 5, 15
 MOST_STAGES = 120
 SHRINKS = 40  # of the bracket of a slice
 FITTED = 8  # particles for every direction of the fitted Gaussian
+WIDER = 1.1  # than the covariance of the particles
+SLOW = 0.7  # what a sweep may leave of the correlation, before the next ones move half as many directions at a time
 SHARPEST = 14.0  # log-odds of the last beta before 1
 COUNTS = 0.01  # of the largest root variance: directions with less of it are left to the prior
 
@@ -45,8 +47,35 @@ class Particles:
     effective: float
 
 
+DEBUG = False
 class Contradiction(ValueError):
     """Facts for which no particle is left."""
+
+
+@dataclass(frozen=True)
+class _State:
+    """Particles: the Gaussian of each, its noise, its values, and what the facts say of these."""
+
+    index: Int[Tensor, "S"]
+    z: Float[Tensor, "S P"]
+    values: Float[Tensor, "S P"]
+    smooth: Float[Tensor, "S"]
+    margins: Float[Tensor, "S R"]
+
+    @property
+    def _parts(self) -> tuple[Tensor, ...]:
+        return self.index, self.z, self.values, self.smooth, self.margins
+
+    def at(self, chosen: Tensor) -> "_State":
+        return _State(*(part[chosen] for part in self._parts))
+
+    def copy(self) -> "_State":
+        return _State(*(part.clone() for part in self._parts))
+
+    def put(self, where: Tensor, other: "_State") -> None:
+        """Replace particles, in place."""
+        for mine, new in zip(self._parts, other._parts, strict=True):
+            mine[where] = new
 
 
 class _Target:
@@ -64,13 +93,12 @@ class _Target:
         self.counting = int((large > COUNTS * large.max()).sum()) if len(large) else 0
         self.spread = law.mean.new_ones(len(facts.hard_offset))
 
-    def values(self, index: Tensor, z: Tensor) -> Tensor:
+    def state(self, index: Int[Tensor, "S"], z: Float[Tensor, "S P"]) -> _State:
+        """Particles of this noise."""
         u = gaussian_values(self.mean, self.root, index, z)[:, self.back]
-        return u if self.law.warp is None else self.law.warp(u)
-
-    def parts(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """The log-likelihood of what is smooth, and the margins."""
-        return self.facts.log_smooth(values, extra_variance=self.variance), self.facts.margins(values)
+        values = u if self.law.warp is None else self.law.warp(u)
+        smooth = self.facts.log_smooth(values, extra_variance=self.variance)
+        return _State(index, z, values, smooth, self.facts.margins(values))
 
     def log_likelihood(self, smooth: Tensor, margins: Tensor, beta: float) -> Tensor:
         total = smooth * beta if beta > 0 else torch.zeros_like(smooth)
@@ -79,10 +107,15 @@ class _Target:
             if self.soft is not None:
                 scale = (scale.square() + self.soft.square()).sqrt()
             hard = scale == 0
-            soft = torch.special.log_ndtr(margins / torch.where(hard, 1.0, scale))
+            soft = log_soft(margins / torch.where(hard, 1.0, scale))
             exactly = torch.where(margins >= 0, 0.0, -math.inf)
             total = total + torch.where(hard, exactly, soft).sum(1)
         return total
+
+
+def log_soft(x: Tensor) -> Tensor:
+    """Near log Phi(x), at a fifth of the price."""
+    return torch.nn.functional.logsigmoid(1.702 * x)
 
 
 def average_covariance(law: Law) -> Float[Tensor, "P P"]:
@@ -107,16 +140,14 @@ def tempered(
     target = _Target(law, facts, soft)
     size = law.mean.shape[1]
     index = torch.multinomial(target.prior, num_particles, replacement=True, generator=generator)
-    z = torch.randn(num_particles, size, generator=generator, dtype=torch.float64)
-    values = target.values(index, z)
-    smooth, margins = target.parts(values)
-    target.spread = margins.std(0, correction=0).clamp(min=1e-12) if len(facts.hard_offset) else target.spread
-    now = target.log_likelihood(smooth, margins, 0.0)
-    log_evidence = now[0].item() if num_particles else 0.0
-    beta, stages, effective = 0.0, 0, float(num_particles)
+    state = target.state(index, torch.randn(num_particles, size, generator=generator, dtype=torch.float64))
+    if len(facts.hard_offset):
+        target.spread = state.margins.std(0, correction=0).clamp(min=1e-12)
+    log_evidence = target.log_likelihood(state.smooth, state.margins, 0.0)[0].item()
+    beta, stages, effective, block = 0.0, 0, float(num_particles), max(target.counting, 1)
     while beta < 1:
         stages += 1
-        beta, log_w = _next_beta(target, smooth, margins, now, beta)
+        beta, log_w = _next_beta(target, state, beta)
         total = log_w.logsumexp(0).item()
         if total == -math.inf or stages > MOST_STAGES:
             raise Contradiction(
@@ -125,27 +156,28 @@ def tempered(
             )
         log_evidence += total - math.log(num_particles)
         chosen = systematic(log_w, generator)
-        index, z, values, smooth, margins = (part[chosen] for part in (index, z, values, smooth, margins))
-        fitted = _fit(z[:, : target.counting])
-        old, moves = values.clone(), 0
+        state = state.at(chosen)
+        fitted, old, correlation = _Fitted.to(state.z[:, : target.counting]), state, 1.0
         forgotten, most = (FORGOTTEN_LAST, MOST_MOVES_LAST) if beta == 1 else (FORGOTTEN, MOST_MOVES)
-        correlation = 1.0
-        while moves < most and correlation > forgotten:
-            state = index, z, values, smooth, margins
-            state = _move(target, *state, beta, fitted if moves % 3 < 2 else None, generator)
-            index, z, values, smooth, margins = _switch(target, *state, beta, generator)
-            correlation = _correlation(old, values)
-            moves += 1
-        now = target.log_likelihood(smooth, margins, beta)
+        for _ in range(most):
+            state = _sweep(target, state, beta, fitted, block, generator)
+            state = _switch(target, state, beta, generator)
+            before, correlation = correlation, _correlation(old, state)
+            if DEBUG: print(f"beta {beta:.5f} block {block} corr {correlation:.3f}")
+            if correlation <= forgotten:
+                break
+            if correlation > SLOW * before:
+                block = max(block // 2, 1)
         effective = _effective(chosen, correlation, num_particles)
-    return Particles(target.order, index, z, values, log_evidence, effective)
+    return Particles(target.order, state.index, state.z, state.values, log_evidence, effective)
 
 
-def _next_beta(target: _Target, smooth: Tensor, margins: Tensor, now: Tensor, beta: float) -> tuple[float, Tensor]:
+def _next_beta(target: _Target, state: _State, beta: float) -> tuple[float, Tensor]:
     """The largest next beta that keeps the effective size, by bisection of its log-odds, and the weights of the step."""
+    now = target.log_likelihood(state.smooth, state.margins, beta)
 
     def weights(at: float) -> Tensor:
-        return target.log_likelihood(smooth, margins, at) - now
+        return target.log_likelihood(state.smooth, state.margins, at) - now
 
     def enough(log_w: Tensor) -> bool:
         return effective_size(log_w) >= KEPT * len(log_w)
@@ -188,108 +220,110 @@ def systematic(
     return torch.searchsorted(ends / ends[-1], place).clamp(max=len(log_w) - 1)
 
 
-Fitted = tuple[Tensor, Tensor]
+@dataclass(frozen=True)
+class _Fitted:
+    """A Gaussian near the particles' noise in its leading directions: mean + root y for standard normal y."""
+
+    mean: Float[Tensor, "R"]
+    root: Float[Tensor, "R R"]
+
+    @staticmethod
+    def to(z: Float[Tensor, "S R"]) -> "_Fitted":
+        """Mean and covariance in as many directions as the particles can tell, a little widened."""
+        count = min(z.shape[1], len(z) // FITTED)
+        z = z[:, :count]
+        mean = z.mean(0)
+        share = min(1.0, (count + 1) / len(z))
+        eye = torch.eye(count, dtype=z.dtype)
+        root, info = torch.linalg.cholesky_ex(WIDER * ((1 - share) * (z - mean).T @ (z - mean) / len(z) + share * eye))
+        return _Fitted(mean, root if int(info) == 0 else eye)
+
+    def white(self, z: Float[Tensor, "S P"]) -> Float[Tensor, "S R"]:
+        """The inverse of mean + root y."""
+        return torch.linalg.solve_triangular(self.root, (z[:, : len(self.mean)] - self.mean).T, upper=False).T
 
 
-def _fit(z: Float[Tensor, "S R"]) -> Fitted | None:
-    """Mean and root of the particles' covariance in as many directions as they can tell, a little widened."""
-    count = min(z.shape[1], len(z) // FITTED)
-    if count == 0:
-        return None
-    z = z[:, :count]
-    mean = z.mean(0)
-    off = z - mean
-    share = min(1.0, (count + 1) / len(z))
-    covariance = (1 - share) * off.T @ off / len(z) + share * torch.eye(count, dtype=z.dtype)
-    root, info = torch.linalg.cholesky_ex(1.1 * covariance)
-    return (mean, root) if int(info) == 0 else None
+def _sweep(
+    target: _Target, state: _State, beta: float, fitted: _Fitted, block: int, generator: torch.Generator
+) -> _State:
+    """Update the noise of all particles, so many directions of the fitted Gaussian at a time, by elliptical slice sampling."""
+    count, size = len(fitted.mean), state.z.shape[1]
+    blocks = list(torch.randperm(count, generator=generator).split(max(block, 1)))
+    tail = torch.arange(count, size)  # directions without a fit go with the first block
+    blocks = [torch.cat([blocks[0], tail]), *blocks[1:]] if blocks else [tail]
+    y = torch.cat([fitted.white(state.z), state.z[:, count:]], dim=1)
+    for moved in blocks:
+        if len(moved):
+            state, y = _slice(target, state, y, beta, fitted, moved, generator)
+    return state
 
 
-def _log_ratio(z: Tensor, fitted: Fitted | None) -> Tensor:
-    """The log-density of standard normal numbers over that of the fitted Gaussian, up to a constant."""
-    if fitted is None:
-        return z.new_zeros(len(z))
-    mean, root = fitted
-    count = len(mean)
-    white = torch.linalg.solve_triangular(root, (z[:, :count] - mean).T, upper=False)
-    return (white.square().sum(0) - z[:, :count].square().sum(1)) / 2
-
-
-def _move(
+def _slice(
     target: _Target,
-    index: Tensor,
-    z: Tensor,
-    values: Tensor,
-    smooth: Tensor,
-    margins: Tensor,
+    state: _State,
+    y: Float[Tensor, "S P"],
     beta: float,
-    fitted: Fitted | None,
+    fitted: _Fitted,
+    moved: Int[Tensor, "b"],
     generator: torch.Generator,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """One update of all particles by elliptical slice sampling about the fitted Gaussian."""
-    count = len(z)
-    other = torch.randn(z.shape, generator=generator, dtype=z.dtype)
-    centre = torch.zeros_like(z[:1])
-    if fitted is not None:
-        mean, root = fitted
-        centre[:, : len(mean)] = mean
-        other[:, : len(mean)] = mean + other[:, : len(mean)] @ root.T
-    level = target.log_likelihood(smooth, margins, beta) + _log_ratio(z, fitted)
-    level = level + torch.rand(count, generator=generator, dtype=z.dtype).log()
-    angle = 2 * math.pi * torch.rand(count, generator=generator, dtype=z.dtype)
+) -> tuple[_State, Float[Tensor, "S P"]]:
+    """One update of some coordinates of y, where z = mean + root y."""
+    count, dim = len(y), len(fitted.mean)
+
+    def log_density(likelihood: Tensor, y: Tensor, z: Tensor) -> Tensor:
+        """Relative to standard normal y."""
+        return likelihood + (y[:, :dim].square().sum(1) - z[:, :dim].square().sum(1)) / 2
+
+    other = torch.randn(count, len(moved), generator=generator, dtype=y.dtype)
+    level = log_density(target.log_likelihood(state.smooth, state.margins, beta), y, state.z)
+    level = level + torch.rand(count, generator=generator, dtype=y.dtype).log()
+    angle = 2 * math.pi * torch.rand(count, generator=generator, dtype=y.dtype)
     low, high = angle - 2 * math.pi, angle.clone()
-    z, values, smooth, margins = z.clone(), values.clone(), smooth.clone(), margins.clone()
-    begin, left = z.clone(), torch.arange(count)
+    state, begin, y, left = state.copy(), y, y.clone(), torch.arange(count)
     for _ in range(SHRINKS):
         turn = angle[left, None]
-        tried = centre + (begin[left] - centre) * turn.cos() + (other[left] - centre) * turn.sin()
-        new = target.values(index[left], tried)
-        new_smooth, new_margins = target.parts(new)
-        found = target.log_likelihood(new_smooth, new_margins, beta) + _log_ratio(tried, fitted)
+        tried_y = begin[left]
+        tried_y[:, moved] = tried_y[:, moved] * turn.cos() + other[left] * turn.sin()
+        tried = torch.cat([fitted.mean + tried_y[:, :dim] @ fitted.root.T, tried_y[:, dim:]], dim=1)
+        new = target.state(state.index[left], tried)
+        found = log_density(target.log_likelihood(new.smooth, new.margins, beta), tried_y, tried)
         good = found > level[left]
-        done = left[good]
-        z[done], values[done], smooth[done], margins[done] = tried[good], new[good], new_smooth[good], new_margins[good]
+        state.put(left[good], new.at(good))
+        y[left[good]] = tried_y[good]
         left = left[~good]
         if not len(left):
             break
         at = angle[left]
         low[left], high[left] = torch.where(at < 0, at, low[left]), torch.where(at < 0, high[left], at)
-        share = torch.rand(len(left), generator=generator, dtype=z.dtype)
+        share = torch.rand(len(left), generator=generator, dtype=y.dtype)
         angle[left] = low[left] + share * (high[left] - low[left])
-    return index, z, values, smooth, margins
+    return state, y
 
 
-def _switch(
-    target: _Target,
-    index: Tensor,
-    z: Tensor,
-    values: Tensor,
-    smooth: Tensor,
-    margins: Tensor,
-    beta: float,
-    generator: torch.Generator,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def _switch(target: _Target, state: _State, beta: float, generator: torch.Generator) -> _State:
     """One update of the Gaussian of every particle, its noise kept: a step of Metropolis-Hastings from the prior weights."""
     if len(target.prior) == 1:
-        return index, z, values, smooth, margins
-    other = torch.multinomial(target.prior, len(index), replacement=True, generator=generator)
-    new = target.values(other, z)
-    new_smooth, new_margins = target.parts(new)
-    gain = target.log_likelihood(new_smooth, new_margins, beta) - target.log_likelihood(smooth, margins, beta)
-    taken = torch.rand(len(index), generator=generator, dtype=z.dtype).log() < gain
-    pairs = (index, other), (values, new), (smooth, new_smooth), (margins, new_margins)
-    index, values, smooth, margins = (
-        torch.where(taken if a.ndim == 1 else taken[:, None], b, a) for a, b in pairs
-    )
-    return index, z, values, smooth, margins
+        return state
+    other = torch.multinomial(target.prior, len(state.index), replacement=True, generator=generator)
+    new = target.state(other, state.z)
+    gain = target.log_likelihood(new.smooth, new.margins, beta)
+    gain = gain - target.log_likelihood(state.smooth, state.margins, beta)
+    taken = torch.rand(len(gain), generator=generator, dtype=gain.dtype).log() < gain
+    state = state.copy()
+    state.put(taken, new.at(taken))
+    return state
 
 
-def _correlation(old: Float[Tensor, "S P"], new: Float[Tensor, "S P"]) -> float:
-    """Of values with what they were, the mean over places."""
-    a, b = old - old.mean(0), new - new.mean(0)
-    scale = (a.square().sum(0) * b.square().sum(0)).sqrt()
-    used = scale > 0
-    return ((a * b).sum(0)[used] / scale[used]).mean().item() if bool(used.any()) else 0.0
+def _correlation(old: _State, new: _State) -> float:
+    """Of values with what they were, the mean over places, or of margins, where that is larger."""
+    found = [0.0]
+    for before, after in ((old.values, new.values), (old.margins, new.margins)):
+        a, b = before - before.mean(0), after - after.mean(0)
+        scale = (a.square().sum(0) * b.square().sum(0)).sqrt()
+        used = scale > 0
+        if bool(used.any()):
+            found.append(((a * b).sum(0)[used] / scale[used]).mean().item())
+    return max(found)
 
 
 def _effective(ancestors: Int[Tensor, "S"], correlation: float, count: int) -> float:

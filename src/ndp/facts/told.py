@@ -18,7 +18,7 @@ from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
 from ndp.facts.base import Fact, Surroundings
 from ndp.facts.joined import JoinedFacts
-from ndp.facts.law import Law, lower_root
+from ndp.facts.law import Law, Warp, lower_root
 from ndp.facts.smc import Particles, systematic, tempered
 from ndp.facts.twist import Network, Weighted, told_by_network
 
@@ -285,19 +285,9 @@ def _unwarped(law: Law, values: Float[Tensor, "M"], entries: Int[Tensor, "M"]) -
     """The Gaussian values of values, and the logarithm of how fast they rise with these."""
     if law.warp is None:
         return values, torch.zeros_like(values)
-    std = law.covariance.diagonal(dim1=-2, dim2=-1).sqrt()
-    low, high = (law.mean - 9 * std).amin(0), (law.mean + 9 * std).amax(0)
-    wanted = torch.zeros_like(low)
-    wanted[entries] = values
-    apart = 1e-4 * (high - low)
-    rises = law.warp(high[None])[0] > law.warp(low[None])[0]  # units may mirror values
-    for _ in range(60):
-        middle = (low + high) / 2
-        below = (law.warp(middle[None])[0] < wanted) == rises
-        low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-    u = (low + high) / 2
-    slope = (law.warp((u + apart)[None])[0] - law.warp((u - apart)[None])[0]) / (2 * apart)
-    return u[entries], -slope.abs().clamp(min=1e-300).log()[entries]
+    warp = Warp(law.warp.low[entries], law.warp.high[entries], law.warp.values[:, entries])
+    u = warp.inverse(values)
+    return u, -warp.slope(u[None])[0].abs().clamp(min=1e-300).log()
 
 
 def weighted_quantiles(

@@ -18,7 +18,7 @@ from torch import Tensor
 from ndp.core.randomness import match_moments
 from ndp.facts.joined import JoinedFacts
 from ndp.facts.law import Law
-from ndp.facts.smc import Contradiction, effective_size, tempered
+from ndp.facts.smc import Contradiction, effective_size, log_soft, tempered
 
 ENOUGH = 0.5  # share of the effective size with which the first map will do
 SOFTEST = 3.0  # standard deviations of what the map leaves out, by which the facts of the twist are softened
@@ -99,7 +99,7 @@ def _round(
     margins = facts.margins(values[:, :places])
     said = said.masked_fill((margins < 0).any(1), -math.inf)
     scale = torch.where(soft > 0, soft.sqrt(), 1.0)
-    expected = facts.log_smooth(there, extra_variance=more) + torch.special.log_ndtr(facts.margins(there) / scale).sum(1)
+    expected = facts.log_smooth(there, extra_variance=more) + log_soft(facts.margins(there) / scale).sum(1)
     log_w = said - expected
     if not bool((log_w > -math.inf).any()):
         return None

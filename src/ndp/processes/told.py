@@ -1,6 +1,5 @@
 """An NDP told facts: through its GP experts and the curves of single values, or along its solver."""
 
-from collections.abc import Callable
 from typing import Any, final
 
 import torch
@@ -12,13 +11,14 @@ from ndp.core.increasing import IncreasingCurve
 from ndp.core.units import Units
 from ndp.diffusion.solvers import dpm_solver
 from ndp.facts.base import Fact
-from ndp.facts.law import Law
+from ndp.facts.law import Law, Warp
 from ndp.facts.told import PARTICLES, GivenPosterior, Told
 from ndp.facts.twist import Network
 from ndp.gp.copula import LEAST
 from ndp.processes.conditioning import EncodedContext
 from ndp.processes.dependence import Dependence, wants_experts
 
+FARTHEST = 8.0  # standard deviations of a Gaussian to which the curves are tabulated
 STEPS = 15  # of the solver; it is run two or three times, at most 48 calls of the network in all
 
 
@@ -109,15 +109,15 @@ def _warp(
     covariance: Float[Tensor, "K E E"],
     curves: IncreasingCurve,
     units: Units,
-) -> Callable[[Float[Tensor, "S E"]], Float[Tensor, "S E"]]:
+) -> Warp:
     """Values of the mixture to those with the same probability along their curves, in the user's units."""
     std, weight = covariance.diagonal(dim1=-2, dim2=-1).sqrt(), log_weight.exp()
     shift, scale = units.y_shift.flatten().cpu(), units.y_scale.flatten().cpu()
 
-    def warp(u: Float[Tensor, "S E"]) -> Float[Tensor, "S E"]:
+    def values(u: Float[Tensor, "Q E"]) -> Float[Tensor, "Q E"]:
         below = torch.zeros_like(u)
         for k in range(len(weight)):
             below += weight[k] * torch.special.ndtr((u - mean[k]) / std[k])
         return curves(torch.special.ndtri(below.clamp(LEAST, 1 - LEAST))) * scale + shift
 
-    return warp
+    return Warp.of(values, (mean - FARTHEST * std).amin(0), (mean + FARTHEST * std).amax(0))
