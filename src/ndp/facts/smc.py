@@ -6,8 +6,8 @@ From beta = 0 (nothing known) to beta = 1 (all facts), with likelihoods to the p
 
 so that they hold exactly at the end. Every step of beta keeps the effective size of the weights at a fixed share; then particles
 are resampled and moved by elliptical slice sampling (Murray et al., 2010) about a Gaussian fitted to them (Nishihara et al.,
-2014), until their values have forgotten where they were. The product of mean weights is the evidence, without bias but for
-the choice of steps.
+2014), some directions of it at a time, until their values have forgotten where they were. A first run chooses the steps and
+fits the Gaussians, and a second run uses them: the product of its mean weights is the evidence without bias.
 """
 
 import math
@@ -47,7 +47,6 @@ class Particles:
     effective: float
 
 
-DEBUG = False
 class Contradiction(ValueError):
     """Facts for which no particle is left."""
 
@@ -138,67 +137,98 @@ def tempered(
     With `soft` the facts stay a little soft: hard ones by these scales, measurements by these variances.
     """
     target = _Target(law, facts, soft)
-    size = law.mean.shape[1]
-    index = torch.multinomial(target.prior, num_particles, replacement=True, generator=generator)
-    state = target.state(index, torch.randn(num_particles, size, generator=generator, dtype=torch.float64))
-    if len(facts.hard_offset):
+    plan = _run(target, num_particles, generator, None).plan
+    found = _run(target, num_particles, generator, plan)
+    state = found.state
+    return Particles(target.order, state.index, state.z, state.values, found.log_evidence, found.effective)
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A step of beta, and the sweeps after it: about which Gaussian, and how many directions at a time."""
+
+    beta: float
+    fitted: "_Fitted"
+    blocks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Run:
+    state: _State
+    log_evidence: float
+    effective: float
+    plan: tuple[_Stage, ...]
+
+
+def _run(target: _Target, count: int, generator: torch.Generator, plan: tuple[_Stage, ...] | None) -> _Run:
+    """From nothing known to all facts, by a plan or, without one, as the particles need."""
+    index = torch.multinomial(target.prior, count, replacement=True, generator=generator)
+    z = torch.randn(count, target.mean.shape[1], generator=generator, dtype=torch.float64)
+    state = target.state(index, z)
+    if plan is None and state.margins.shape[1]:
         target.spread = state.margins.std(0, correction=0).clamp(min=1e-12)
     log_evidence = target.log_likelihood(state.smooth, state.margins, 0.0)[0].item()
-    beta, stages, effective, block = 0.0, 0, float(num_particles), max(target.counting, 1)
+    beta, effective, block = 0.0, float(count), max(target.counting, 1)
+    stages: list[_Stage] = []
     while beta < 1:
-        stages += 1
-        beta, log_w = _next_beta(target, state, beta)
+        before = beta
+        beta = _next_beta(target, state, beta) if plan is None else plan[len(stages)].beta
+        log_w = _step(target, state, before, beta)
         total = log_w.logsumexp(0).item()
-        if total == -math.inf or stages > MOST_STAGES:
+        if total == -math.inf or len(stages) == MOST_STAGES:
             raise Contradiction(
-                f"no particle of {num_particles} agrees with all facts and observations: they contradict each other, or "
+                f"no particle of {count} agrees with all facts and observations: they contradict each other, or "
                 "num_particles must be raised"
             )
-        log_evidence += total - math.log(num_particles)
+        log_evidence += total - math.log(count)
         chosen = systematic(log_w, generator)
-        state = state.at(chosen)
-        fitted, old, correlation = _Fitted.to(state.z[:, : target.counting]), state, 1.0
-        forgotten, most = (FORGOTTEN_LAST, MOST_MOVES_LAST) if beta == 1 else (FORGOTTEN, MOST_MOVES)
-        for _ in range(most):
+        state = old = state.at(chosen)
+        fitted = _Fitted.to(state.z[:, : target.counting]) if plan is None else plan[len(stages)].fitted
+        blocks = list(plan[len(stages)].blocks) if plan is not None else []
+        correlation, done = 1.0, 0
+        last = plan is not None and beta == 1
+        while done < (MOST_MOVES_LAST if last else MOST_MOVES if plan is None else len(blocks)):
+            block = blocks[done] if done < len(blocks) else block
             state = _sweep(target, state, beta, fitted, block, generator)
             state = _switch(target, state, beta, generator)
+            done += 1
+            if plan is not None and not last:
+                continue
             before, correlation = correlation, _correlation(old, state)
-            if DEBUG: print(f"beta {beta:.5f} block {block} corr {correlation:.3f}")
-            if correlation <= forgotten:
+            if plan is None:
+                blocks.append(block)
+            if correlation <= (FORGOTTEN_LAST if last else FORGOTTEN):
                 break
             if correlation > SLOW * before:
                 block = max(block // 2, 1)
-        effective = _effective(chosen, correlation, num_particles)
-    return Particles(target.order, state.index, state.z, state.values, log_evidence, effective)
+        stages.append(_Stage(beta, fitted, tuple(blocks)))
+        effective = _effective(chosen, correlation, count) if last else effective
+    return _Run(state, log_evidence, effective, tuple(stages))
 
 
-def _next_beta(target: _Target, state: _State, beta: float) -> tuple[float, Tensor]:
-    """The largest next beta that keeps the effective size, by bisection of its log-odds, and the weights of the step."""
-    now = target.log_likelihood(state.smooth, state.margins, beta)
+def _step(target: _Target, state: _State, beta: float, then: float) -> Float[Tensor, "S"]:
+    """The log-weights of a step of beta."""
+    return target.log_likelihood(state.smooth, state.margins, then) - target.log_likelihood(
+        state.smooth, state.margins, beta
+    )
 
-    def weights(at: float) -> Tensor:
-        return target.log_likelihood(state.smooth, state.margins, at) - now
 
-    def enough(log_w: Tensor) -> bool:
-        return effective_size(log_w) >= KEPT * len(log_w)
+def _next_beta(target: _Target, state: _State, beta: float) -> float:
+    """The largest next beta that keeps the effective size, by bisection of its log-odds."""
 
-    log_w = weights(1.0)
-    if enough(log_w):
-        return 1.0, log_w
-    low = -SHARPEST if beta == 0 else math.log(beta / (1 - beta))
-    if low >= SHARPEST:
-        return 1.0, log_w
-    high = SHARPEST
-    if not enough(weights(1 / (1 + math.exp(-high)))):
-        first = low
-        for _ in range(30):
-            middle = (low + high) / 2
-            low, high = (middle, high) if enough(weights(1 / (1 + math.exp(-middle)))) else (low, middle)
-        low = max(low, first + 0.02)
-    else:
-        low = high
-    beta = 1 / (1 + math.exp(-low))
-    return beta, weights(beta)
+    def enough(at: float) -> bool:
+        return effective_size(_step(target, state, beta, at)) >= KEPT * len(state.z)
+
+    if enough(1.0):
+        return 1.0
+    low, high = -SHARPEST if beta == 0 else math.log(beta / (1 - beta)), SHARPEST
+    if low >= SHARPEST or enough(1 / (1 + math.exp(-high))):
+        return 1.0 if low >= SHARPEST else 1 / (1 + math.exp(-high))
+    least = low + 0.02
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (middle, high) if enough(1 / (1 + math.exp(-middle))) else (low, middle)
+    return 1 / (1 + math.exp(-max(low, least)))
 
 
 def effective_size(log_w: Float[Tensor, "S"]) -> float:
