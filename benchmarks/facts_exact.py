@@ -111,18 +111,20 @@ def moments(model: Model, problem: Problem | str, particles: int, count: int) ->
     """Moments given facts beside the exact ones, at the places of the facts and between them."""
     if isinstance(problem, str):
         name, x, some, reference, exact = _gaussian_likelihood(model)
-        error_of_reference = 0.0
+        error_of_reference, kurtosis = 0.0, torch.tensor(3.0)
     else:
         between = (problem.x[1:] + problem.x[:-1]) / 2
         x, some, name = torch.cat([problem.x, between[::3]]), problem.facts, problem.name
         exactly = _reference(model, problem, x, count)
         reference, exact = (exactly.mean, exactly.std), exactly.log_probability
         error_of_reference = 1 / exactly.effective
+        kurtosis = exactly.weight @ ((exactly.draws - exactly.mean) / exactly.std) ** 4
     told = model.told(some, particles)
     mean, std = (torch.as_tensor(part) for part in told.moments(x))
     effective = told.effective_sample_size(x)
     off = torch.stack([(mean - reference[0]) / reference[1], (std - reference[1]) / reference[1]])
-    error = torch.tensor([[1.0], [0.5]]).sqrt() * math.sqrt(1 / effective + error_of_reference)
+    error = torch.stack([torch.ones_like(off[0]), ((kurtosis - 1) / 4).sqrt().expand_as(off[0])])
+    error = error * math.sqrt(1 / effective + error_of_reference)
     return Moments(
         model.name,
         name,

@@ -19,7 +19,7 @@ from ndp.processes.conditioning import EncodedContext
 from ndp.processes.dependence import Dependence, wants_experts
 
 FARTHEST = 8.0  # standard deviations of a Gaussian to which the curves are tabulated
-STEPS = 15  # of the solver; it is run two or three times, at most 48 calls of the network in all
+STEPS = 20  # of the solver, which is run twice: 42 calls of the network in all
 
 
 class CanBeTold:
@@ -38,8 +38,8 @@ class CanBeTold:
     ) -> GivenPosterior:
         """The posterior given facts of `ndp.facts`, for the joint law that `dependence` says.
 
-        With the experts a few network calls serve all particles. With the network, the solver of `steps` steps (15) is run
-        two or three times. Facts speak of the function where the model separates it from its noise, else of its noisy values.
+        With the experts a few network calls serve all particles. With the network, the solver of `steps` steps (20) is run
+        twice. Facts speak of the function where the model separates it from its noise, else of its noisy values.
         """
         by_experts = wants_experts(dependence, available=self._encoded.has_experts, differentiable=False)
         return GivenPosterior(_Drawn(self, by_experts, steps), facts, num_particles)
