@@ -20,6 +20,7 @@ from ndp.core.arrays import read_inputs
 from ndp.core.typing import Array
 
 GRID = 20  # places of the default grid of a function of one input
+MOST_DEFAULT = 40  # places asked for, at which a fact without places of its own holds
 STEP = 0.01  # of the range of an input: how far apart two places are whose difference is a slope
 NOISY_STEP = 0.05  # the same of a model whose values carry noise
 MOST_PLACES = 1000
@@ -75,18 +76,32 @@ class Surroundings:
         return self.observed.shape[1]
 
     def default_places(self) -> Float[Tensor, "Q D"]:
-        """The places asked for, and a grid over the observed range (one input) or the observed inputs themselves (several)."""
+        """Where a fact without places holds: at 40 of the places asked for, spread evenly, or at all of fewer.
+
+        Where fewer than 20 are asked for, it holds at the observed range too, on a grid of 20 (one input), or at the observed
+        inputs, 40 at most (several).
+        """
         known = self.observed
-        if self.dim == 1 and len(known):
+        if len(self.asked) >= GRID:
+            known = known[:0]
+        elif self.dim == 1 and len(known):
             ends = known.min().item(), known.max().item()
             known = torch.linspace(*ends, GRID if ends[0] < ends[1] else 1, dtype=known.dtype)[:, None].to(known)
-        return distinct(torch.cat([known, self.asked]))[0]
+        return distinct(torch.cat([_spread(known), _spread(self.asked)]))[0]
 
     def step(self, places: Float[Tensor, "P D"]) -> Float[Tensor, "D"]:
         """How far apart along each input two places are whose difference is a slope."""
         every = torch.cat([self.observed, self.asked, places])
         span = every.amax(0) - every.amin(0)
         return (NOISY_STEP if self.noisy else STEP) * torch.where(span > 0, span, 1.0)
+
+
+def _spread(places: Float[Tensor, "P D"]) -> Float[Tensor, "Q D"]:
+    """At most 40 of the places, evenly along the first input."""
+    if len(places) <= MOST_DEFAULT:
+        return places
+    order = places[:, 0].argsort(stable=True)
+    return places[order[torch.linspace(0, len(places) - 1, MOST_DEFAULT).round().long()]]
 
 
 class Fact(ABC):

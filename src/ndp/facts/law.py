@@ -13,8 +13,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ndp.facts.joined import JoinedFacts
-
 JITTER = 1e-10  # of the largest variance
 TABLE = 1024  # places of a tabulated function
 
@@ -116,16 +114,17 @@ class Law:
         u = gaussian_values(self.mean, self.root, index, normal)
         return u if self.warp is None else self.warp(u)
 
-    def measured(self, facts: JoinedFacts) -> tuple["Law", Float[Tensor, ""]]:
-        """The law given the Gaussian facts about its first values, and the log-density of these: in closed form."""
-        places = facts.weights.shape[1]
-        cross = self.covariance[:, :, :places] @ facts.weights.T
-        inner = facts.weights @ cross[:, :places] + torch.diag_embed(facts.noise.square())
+    def measured(
+        self, weights: Float[Tensor, "Q E"], value: Float[Tensor, "Q"], noise: Float[Tensor, "Q"]
+    ) -> tuple["Law", float]:
+        """The law given Gaussian measurements of the values beneath, and the log-density of these: in closed form."""
+        cross = self.covariance @ weights.T
+        inner = weights @ cross + torch.diag_embed(noise.square())
         root = lower_root(inner)
         half = torch.linalg.solve_triangular(root, cross.mT, upper=False)
-        off = facts.value - self.mean[:, :places] @ facts.weights.T
+        off = value - self.mean @ weights.T
         white = torch.linalg.solve_triangular(root, off[..., None], upper=False)
-        volume = root.diagonal(dim1=-2, dim2=-1).log().sum(-1) + len(facts.value) * math.log(2 * math.pi) / 2
+        volume = root.diagonal(dim1=-2, dim2=-1).log().sum(-1) + len(value) * math.log(2 * math.pi) / 2
         log_weight = torch.log_softmax(self.log_weight, 0) - white.square().sum((1, 2)) / 2 - volume
         total = log_weight.logsumexp(0)
         return (
@@ -135,7 +134,7 @@ class Law:
                 mean=self.mean + (half.mT @ white)[..., 0],
                 covariance=self.covariance - half.mT @ half,
             ),
-            total,
+            total.item(),
         )
 
 

@@ -1,4 +1,4 @@
-"""Facts about the whole function: bounds, monotone, convex. Without places of their own they hold wherever one asks."""
+"""Facts about the whole function: bounds, monotone, convex. Without places of their own they hold where one asks."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,8 @@ from ndp.facts.base import Fact, Hard, Statement, Surroundings, differences, dis
 class Bounds(Fact):
     """The function lies between `low` and `high` (None: no bound).
 
-    It does so exactly at `x` or, without `x`, at the places asked for and on a grid over the observations.
+    It does so exactly at `x` or, without `x`, at the places asked for (40 of them, spread evenly, where there are more) and,
+    where these are few, on a grid over the observations.
     """
 
     low: float | None = None

@@ -26,6 +26,7 @@ FORGOTTEN, FORGOTTEN_LAST = 0.35, 0.1  # correlation of values with where they w
 MOST_MOVES, MOST_MOVES_LAST = 5, 15
 MOST_STAGES = 120
 SHRINKS = 40  # of the bracket of a slice
+PILOTS = 128  # particles of the first run, at least; else half of the second
 FITTED = 8  # particles for every direction of the fitted Gaussian
 WIDER = 1.1  # than the covariance of the particles
 SLOW = 0.7  # what a sweep may leave of the correlation, before the next ones move half as many directions at a time
@@ -137,7 +138,7 @@ def tempered(
     With `soft` the facts stay a little soft: hard ones by these scales, measurements by these variances.
     """
     target = _Target(law, facts, soft)
-    plan = _run(target, num_particles, generator, None).plan
+    plan = _run(target, max(num_particles // 2, min(num_particles, PILOTS)), generator, None).plan
     found = _run(target, num_particles, generator, plan)
     state = found.state
     return Particles(target.order, state.index, state.z, state.values, found.log_evidence, found.effective)

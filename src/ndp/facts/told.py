@@ -18,14 +18,17 @@ from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
 from ndp.facts.base import Fact, Surroundings
 from ndp.facts.joined import JoinedFacts
-from ndp.facts.law import Law, Warp, lower_root
+from ndp.facts.law import Law, Warp
 from ndp.facts.smc import Particles, systematic, tempered
 from ndp.facts.twist import Network, Weighted, told_by_network
 
 PARTICLES = 256
 FEWEST = 16
 ENOUGH = 64  # effective size below which an answer is warned about, or an eighth of the particles
+KERNEL = 0.6  # of the standard deviation and the number of particles to the power of -1/5: of the kernel of densities
 FRESH = 4  # particles for each draw, at least
+
+NO_DENSITY = 'draws by a network have no density given facts; use a model with GP experts, or the draws of "sample"'
 
 
 class LittleEvidenceWarning(UserWarning):
@@ -141,21 +144,38 @@ class GivenPosterior(HasMoments):
     def log_prob(self, x: Array, y: Array, *, joint: bool = True, observation_noise: bool | None = None) -> Array:
         """Log-density of the values `y` at `x` in nats: [B] of all together, [B M P] of each by itself.
 
-        For exact GPs, their mixtures and models with GP experts: the mean over particles of the density given the values at
-        the places of the facts. A value at such a place must be asked for with its observation noise.
+        For exact GPs, their mixtures and models with GP experts. Of all values together it is log p(y) + log p(facts given y) -
+        log p(facts), where facts without places hold at the default ones. Of each value it is a mean over particles, of the
+        density given the values at the places of the facts, widened to a kernel estimate where that is narrow.
         """
         inputs = read_inputs_for(self._context, x)
         values = read_values(y, "y", inputs, num_outputs=1, batched=self._form.batched)[0, :, 0].cpu()
-        answer = self._answer(x, observation_noise, self._num_particles, None)
-        if answer.law is None or answer.particles is None:
-            raise ValueError('draws by a network have no density given facts; use a model with GP experts, or "sample"')
-        if bool((answer.at < answer.places).any()):
-            raise ValueError("values at places of facts have no density of their own; pass observation_noise=True")
-        log_p = _log_density(answer, values, joint)
         device = self._context.x.device
         if joint:
-            return self._form.give_per_task(log_p[None].to(device))
-        return self._form.give(log_p[None, :, None].to(device))
+            log_p = self._joint_log_prob(inputs[0].double(), values, observation_noise)
+            return self._form.give_per_task(torch.tensor([log_p], dtype=torch.float64, device=device))
+        answer = self._answer(x, observation_noise, self._num_particles, None)
+        if answer.law is None or answer.particles is None:
+            raise ValueError(NO_DENSITY)
+        return self._form.give(_log_density_of_each(answer, values)[None, :, None].to(device))
+
+    @torch.no_grad()
+    def _joint_log_prob(
+        self, inputs: Float[Tensor, "M D"], values: Float[Tensor, "M"], observation_noise: bool | None
+    ) -> float:
+        """log p(y) + log p(facts given y) - log p(facts)."""
+        facts = self._joined(inputs[:0])
+        noisy = self._process.reads_noise(observation_noise) and self._process.separates_noise
+        law, at = self._beneath(facts.places, inputs.cpu(), noisy)
+        if isinstance(law, Network):
+            raise ValueError(NO_DENSITY)
+        u, log_slope = _unwarped(law, values, at)
+        given, log_p = law.measured(torch.eye(law.mean.shape[1], dtype=torch.float64)[at], u, torch.zeros_like(u))
+        evidences = [
+            _told(one, facts, self._num_particles, torch.Generator().manual_seed(0))[1].log_evidence
+            for one in (given, law)
+        ]
+        return log_p + log_slope.sum().item() + evidences[0] - evidences[1]
 
     def log_evidence(self, x: Array | None = None, *, generator: torch.Generator | None = None) -> float:
         """The log-probability of the facts under the posterior without them, or their log-density.
@@ -213,30 +233,44 @@ class GivenPosterior(HasMoments):
         facts = self._joined(inputs)
         if len(inputs):
             facts.check_consistent()
-        places, asked = facts.places, inputs.cpu()
-        count = len(places)
-        at = torch.arange(count, count + len(asked))
-        if not noisy:  # values at places of the facts are those of the facts
-            same = (asked[:, None] == places).all(-1)
-            found = same.any(1) if count else torch.zeros(len(asked), dtype=torch.bool)
-            at = torch.where(found, same.double().argmax(1), 0) if count else at
-            at[~found] = count + torch.arange(int((~found).sum()))
-            asked = asked[~found]
-        device = self._context.x.device
-        beneath = self._process.beneath(places.to(device), asked.to(device), noisy)
+        count = len(facts.places)
+        beneath, at = self._beneath(facts.places, inputs.cpu(), noisy)
         if isinstance(beneath, Network):
             weighted = told_by_network(beneath, facts, num_particles, generator)
             return _Answer(weighted.values[:, at], weighted, None, None, at, count)
-        law, log_evidence = beneath, 0.0
-        if law.warp is None and len(facts.value):
-            law, density = law.measured(facts)
-            facts, log_evidence = facts.without_measurements(), density.item()
-        told = tempered(law.leading(count), facts, num_particles, generator)
-        law = _ordered(law, told.order)
+        law, told = _told(beneath, facts, num_particles, generator)
         values = torch.cat([told.values, _values_at_more(law, told, generator)], dim=1)
-        flat = values.new_zeros(num_particles)
-        weighted = Weighted(values, flat, log_evidence + told.log_evidence, told.effective)
+        weighted = Weighted(values, values.new_zeros(num_particles), told.log_evidence, told.effective)
         return _Answer(values[:, at], weighted, law, told, at, count)
+
+    def _beneath(
+        self, places: Float[Tensor, "P D"], asked: Float[Tensor, "M D"], noisy: bool
+    ) -> tuple[Law | Network, Int[Tensor, "M"]]:
+        """The law of values at places and at what is asked for, and where each of the latter is among all of them.
+
+        Values of the function that are asked for at places are those of the places.
+        """
+        count = len(places)
+        at = torch.arange(count, count + len(asked))
+        if not noisy and count:
+            same = (asked[:, None] == places).all(-1)
+            new = ~same.any(1)
+            at = same.double().argmax(1)
+            at[new] = count + torch.arange(int(new.sum()))
+            asked = asked[new]
+        device = self._context.x.device
+        return self._process.beneath(places.to(device), asked.to(device), noisy), at
+
+
+def _told(law: Law, facts: JoinedFacts, num_particles: int, generator: torch.Generator) -> tuple[Law, Particles]:
+    """The law with its first values in the order of the noise of particles, and these: Gaussian facts in closed form."""
+    density, count = 0.0, len(facts.places)
+    if law.warp is None and len(facts.value):
+        more = torch.zeros(len(facts.value), law.mean.shape[1] - count, dtype=torch.float64)
+        law, density = law.measured(torch.cat([facts.weights, more], dim=1), facts.value, facts.noise)
+        facts = facts.without_measurements()
+    told = tempered(law.leading(count), facts, num_particles, generator)
+    return _ordered(law, told.order), replace(told, log_evidence=told.log_evidence + density)
 
 
 def _ordered(law: Law, order: Int[Tensor, "P"]) -> Law:
@@ -257,28 +291,24 @@ def _values_at_more(law: Law, told: Particles, generator: torch.Generator) -> Fl
     return u[:, count:] if law.warp is None else law.warp(u)[:, count:]
 
 
-def _log_density(answer: _Answer, values: Float[Tensor, "M"], joint: bool) -> Tensor:
-    """The density of values given those at the places of the facts, averaged over particles."""
+def _log_density_of_each(answer: _Answer, values: Float[Tensor, "M"]) -> Float[Tensor, "M"]:
+    """The density of each value, averaged over particles: given those at the places of the facts, or as wide as a kernel
+    estimate where that is narrower."""
     law, told, count = answer.law, answer.particles, answer.places
     assert law is not None and told is not None
     entries = answer.at
     u, log_slope = _unwarped(law, values, entries)
-    root = law.root
-    each = values.new_full((len(told.index), *(() if joint else values.shape)), -math.inf)
+    mean, variance = (torch.zeros(len(told.index), len(u), dtype=torch.float64) for _ in range(2))
+    known = torch.arange(law.mean.shape[1]) < count
     for k in told.index.unique().tolist():
         chosen = told.index == k
-        mean = law.mean[k, entries] + told.normal[chosen] @ root[k][entries, :count].T
-        rest = root[k][entries][:, count:]
-        covariance = rest @ rest.T
-        if joint:
-            white = torch.linalg.solve_triangular(lower_root(covariance[None])[0], (u - mean).T, upper=False)
-            volume = lower_root(covariance[None])[0].diagonal().log().sum()
-            each[chosen] = -white.square().sum(0) / 2 - volume - len(u) * math.log(2 * math.pi) / 2
-        else:
-            std = covariance.diagonal().sqrt()
-            each[chosen] = -((u - mean) / std).square() / 2 - std.log() - math.log(2 * math.pi) / 2
-    total = each.logsumexp(0) - math.log(len(each))
-    return total + (log_slope.sum() if joint else log_slope)
+        root = law.root[k][entries]
+        mean[chosen] = law.mean[k, entries] + told.normal[chosen] @ root[:, known].T
+        variance[chosen] = root[:, ~known].square().sum(1)
+    narrow = KERNEL * mean.std(0) * len(mean) ** -0.2
+    std = (variance + narrow.square()).sqrt().clamp(min=1e-12)
+    each = -((u - mean) / std).square() / 2 - std.log() - math.log(2 * math.pi) / 2
+    return each.logsumexp(0) - math.log(len(each)) + log_slope
 
 
 def _unwarped(law: Law, values: Float[Tensor, "M"], entries: Int[Tensor, "M"]) -> tuple[Tensor, Tensor]:
