@@ -45,7 +45,9 @@ def beetles() -> RealTable:
     """The proportion of flour beetles killed by carbon disulphide, by the log of its concentration (Bliss, 1935)."""
     dose = _numbers("1.6907 1.7242 1.7552 1.7842 1.8113 1.8369 1.8610 1.8839")
     killed, exposed = _numbers("6 13 18 28 52 53 61 60"), _numbers("59 60 62 56 63 59 62 60")
-    return RealTable("beetles", dose, killed / exposed, (facts.Bounds(0, 1), facts.Monotone()), "in [0, 1], increasing", 4)
+    return RealTable(
+        "beetles", dose, killed / exposed, (facts.Bounds(0, 1), facts.Monotone()), "in [0, 1], increasing", 4
+    )
 
 
 def _numbers(text: str) -> np.ndarray:

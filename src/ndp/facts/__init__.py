@@ -1,7 +1,7 @@
 """Facts about a function beyond its observations: `posterior.given(*facts)` is a posterior that knows them.
 
-    from ndp.facts import Bounds, Monotone
-    told = ndp.load("universal").condition(x, y).given(Bounds(0, 1), Monotone())
+from ndp.facts import Bounds, Monotone
+told = ndp.load("universal").condition(x, y).given(Bounds(0, 1), Monotone())
 """
 
 from ndp.facts.base import Fact as Fact

@@ -56,6 +56,7 @@ class Smooth:
     log_likelihood: Callable[[Float[Tensor, "S P"]], Float[Tensor, "S"]]
 
 
+Real: TypeAlias = float | int
 Statement: TypeAlias = Hard | Gaussian | Smooth
 
 
@@ -133,7 +134,7 @@ def read_places(x: Array, around: Surroundings, fact: str, name: str = "x") -> F
 
 
 def read_numbers(
-    values: Array | float | Sequence[float], count: int, fact: str, name: str, *, like: Tensor
+    values: Array | Real | Sequence[float], count: int, fact: str, name: str, *, like: Tensor
 ) -> Float[Tensor, "P"]:
     """One finite number for every place, or one for all."""
     numbers = torch.as_tensor(values, dtype=torch.float64, device=like.device).detach().clone()
@@ -148,7 +149,7 @@ def read_numbers(
     return numbers.expand(count)
 
 
-def read_noise(values: Array | float, count: int, fact: str, *, like: Tensor, zero: str = "") -> Float[Tensor, "P"]:
+def read_noise(values: Array | Real, count: int, fact: str, *, like: Tensor, zero: str = "") -> Float[Tensor, "P"]:
     """Standard deviations; zero is allowed where `zero` is empty, and otherwise says why not."""
     noise = read_numbers(values, count, fact, "noise", like=like)
     if not bool(((noise >= 0) & noise.isfinite()).all()):

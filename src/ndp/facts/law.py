@@ -1,6 +1,6 @@
 """Values as functions of Gaussian ones: what an exact GP, a mixture of GPs and a model with GP experts have in common.
 
-    k ~ weight,    u ~ N(mean_k, covariance_k),    f = warp(u), value by value
+k ~ weight,    u ~ N(mean_k, covariance_k),    f = warp(u), value by value
 """
 
 import math
@@ -162,7 +162,9 @@ def lower_root(covariance: Float[Tensor, "K E E"]) -> Float[Tensor, "K E E"]:
         jitter = JITTER * 10**power * size[:, None, None] * (info > 0)[:, None, None]
         again, still = torch.linalg.cholesky_ex(covariance + jitter * eye)
         root, info = torch.where((info > 0)[:, None, None], again, root), torch.where(info > 0, still, 0)
-    raise ValueError("the covariance at the places of the facts is not positive definite; leave out places that coincide")
+    raise ValueError(
+        "the covariance at the places of the facts is not positive definite; leave out places that coincide"
+    )
 
 
 def pivots(covariance: Float[Tensor, "P P"]) -> Int[Tensor, "P"]:
@@ -181,4 +183,3 @@ def pivots(covariance: Float[Tensor, "P P"]) -> Int[Tensor, "P"]:
         left = left - rows[:, step].square()
         order.append(best)
     return torch.tensor(order, dtype=torch.long)
-

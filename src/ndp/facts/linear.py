@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ndp.core.typing import Array
-from ndp.facts.base import Fact, Gaussian, Statement, Surroundings, read_noise, read_numbers, read_places
+from ndp.facts.base import Fact, Gaussian, Real, Statement, Surroundings, read_noise, read_numbers, read_places
 from ndp.facts.shapes import check_dimension
 
 EXACT = "an exact value has probability zero; give a small one, such as a hundredth of the value"
@@ -20,9 +20,9 @@ class Sum(Fact):
     """The sum of the values at `x`, times `weights`, is `value` up to noise of standard deviation `noise`."""
 
     x: Array
-    value: float
-    noise: float
-    weights: Array | float = 1.0
+    value: Real
+    noise: Real
+    weights: Array | Real = 1.0
 
     def statements(self, around: Surroundings) -> Sequence[Statement]:
         places = read_places(self.x, around, "Sum")
@@ -43,9 +43,9 @@ class Mean(Fact):
     """The mean of the values at `x` is `value` up to noise; `weights` make it a weighted mean."""
 
     x: Array
-    value: float
-    noise: float
-    weights: Array | float = 1.0
+    value: Real
+    noise: Real
+    weights: Array | Real = 1.0
 
     def statements(self, around: Surroundings) -> Sequence[Statement]:
         places = read_places(self.x, around, "Mean")
@@ -58,15 +58,17 @@ class Mean(Fact):
 class Integral(Fact):
     """The integral from `low` to `high` of a function of one input is `value` up to noise; by `nodes` of a Gauss rule."""
 
-    low: float
-    high: float
-    value: float
-    noise: float
+    low: Real
+    high: Real
+    value: Real
+    noise: Real
     nodes: int = 16
 
     def statements(self, around: Surroundings) -> Sequence[Statement]:
         if around.dim != 1:
-            raise ValueError(f"Integral is for functions of one input, not {around.dim}; use Sum with weights of your own")
+            raise ValueError(
+                f"Integral is for functions of one input, not {around.dim}; use Sum with weights of your own"
+            )
         if not self.low < self.high:
             raise ValueError(f"Integral must have low < high, not low={self.low} and high={self.high}")
         nodes, weights = np.polynomial.legendre.leggauss(self.nodes)
@@ -82,8 +84,8 @@ class Difference(Fact):
 
     x: Array
     x_before: Array
-    value: Array | float
-    noise: Array | float
+    value: Array | Real
+    noise: Array | Real
 
     def statements(self, around: Surroundings) -> Sequence[Statement]:
         return [difference(self.x, self.x_before, self.value, self.noise, around, "Difference", 1.0)]
@@ -98,10 +100,10 @@ class Derivative(Fact):
     """
 
     x: Array
-    value: Array | float
-    noise: Array | float
+    value: Array | Real
+    noise: Array | Real
     dimension: int = 0
-    step: float | None = None
+    step: Real | None = None
 
     def statements(self, around: Surroundings) -> Sequence[Statement]:
         places = read_places(self.x, around, "Derivative")
@@ -118,11 +120,11 @@ class Derivative(Fact):
 def difference(
     x: Array,
     x_before: Array,
-    value: Array | float,
-    noise: Array | float,
+    value: Array | Real,
+    noise: Array | Real,
     around: Surroundings,
     fact: str,
-    scale: float,
+    scale: Real,
 ) -> Gaussian:
     """Measured differences of values, times `scale`."""
     after, before = read_places(x, around, fact), read_places(x_before, around, fact, "x_before")

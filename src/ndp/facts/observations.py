@@ -1,5 +1,6 @@
 """Observations that are no Gaussian numbers: counts, classes, censored values, preferences, and any likelihood."""
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from ndp.core.typing import Array
 from ndp.facts.base import (
     Fact,
     Hard,
+    Real,
     Smooth,
     Statement,
     Surroundings,
@@ -31,8 +33,8 @@ class Counts(Fact):
     itself (`link="identity"`, which cannot be negative where something was counted)."""
 
     x: Array
-    counts: Array
-    exposure: Array | float = 1.0
+    counts: Array | Real
+    exposure: Array | Real = 1.0
     link: str = "log"
 
     def __post_init__(self) -> None:
@@ -69,14 +71,14 @@ class Classes(Fact):
     """
 
     x: Array
-    classes: Array
+    classes: Array | Real
     cutpoints: Sequence[float] = (0.0,)
 
     def statements(self, around: Surroundings) -> Sequence[Statement]:
         places = read_places(self.x, around, "Classes")
         numbers = read_numbers(self.classes, len(places), "Classes", "classes", like=places)
         cuts = [-math.inf, *map(float, self.cutpoints), math.inf]
-        if not all(a < b for a, b in zip(cuts[:-1], cuts[1:], strict=True)):
+        if not all(a < b for a, b in itertools.pairwise(cuts)):
             raise ValueError(f"cutpoints of Classes must be finite and rise, not {list(self.cutpoints)}")
         if bool((numbers != numbers.round()).any()) or not bool(((numbers >= 0) & (numbers <= len(cuts) - 2)).all()):
             raise ValueError(f"classes of Classes must be whole numbers from 0 to {len(cuts) - 2}")
@@ -98,9 +100,9 @@ class Censored(Fact):
     """Observations that stopped at `limit`: the value is `side` ("above" or "below") the limit, up to noise."""
 
     x: Array
-    limit: Array | float
+    limit: Array | Real
     side: str = "above"
-    noise: Array | float = 0.0
+    noise: Array | Real = 0.0
 
     def __post_init__(self) -> None:
         if self.side not in ("above", "below"):
@@ -120,9 +122,9 @@ class Interval(Fact):
     """Observations known to lie between `low` and `high` only, up to noise; an infinite end is none."""
 
     x: Array
-    low: Array | float
-    high: Array | float
-    noise: Array | float = 0.0
+    low: Array | Real
+    high: Array | Real
+    noise: Array | Real = 0.0
 
     def statements(self, around: Surroundings) -> Sequence[Statement]:
         places = read_places(self.x, around, "Interval")
@@ -142,9 +144,9 @@ class Quantile(Fact):
     """
 
     x: Array
-    value: Array | float
-    probability: float
-    scale: Array | float
+    value: Array | Real
+    probability: Real
+    scale: Array | Real
 
     def __post_init__(self) -> None:
         if not 0 < self.probability < 1:
@@ -173,7 +175,7 @@ class Preference(Fact):
 
     x_better: Array
     x_worse: Array
-    noise: Array | float = 0.0
+    noise: Array | Real = 0.0
 
     def statements(self, around: Surroundings) -> Sequence[Statement]:
         better = read_places(self.x_better, around, "Preference", "x_better")

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ndp.core.typing import Array
-from ndp.facts.base import Fact, Hard, Statement, Surroundings, differences, distinct, read_places
+from ndp.facts.base import Fact, Hard, Real, Statement, Surroundings, differences, distinct, read_places
 
 
 @final
@@ -22,8 +22,8 @@ class Bounds(Fact):
     where these are few, on a grid over the observations.
     """
 
-    low: float | None = None
-    high: float | None = None
+    low: Real | None = None
+    high: Real | None = None
     x: Array | None = None
 
     def __post_init__(self) -> None:
@@ -131,7 +131,7 @@ def check_dimension(dimension: int, dim: int, fact: str) -> None:
         raise ValueError(f"dimension of {fact} must be a whole number from 0 to {dim - 1}, not {dimension!r}")
 
 
-def _each(end: float | None, places: Float[Tensor, "P D"]) -> Float[Tensor, "P"]:
+def _each(end: Real | None, places: Float[Tensor, "P D"]) -> Float[Tensor, "P"]:
     return torch.full((len(places),), math.inf if end is None else end, dtype=torch.float64, device=places.device)
 
 

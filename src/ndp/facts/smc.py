@@ -1,13 +1,13 @@
 """Tempered sequential Monte Carlo in the noise beneath a law, which is exact in the limit of particles.
 
-From beta = 0 (nothing known) to beta = 1 (all facts), with likelihoods to the power of beta and hard facts softened to
+From beta = 0 (nothing known) to beta = 1 (all facts): with likelihoods to the power of beta, and hard facts softened to
 
     product of logistic(1.7 margin / scale),    scale = spread (1 - beta) / beta,
 
-so that they hold exactly at the end. Every step of beta keeps the effective size of the weights at a fixed share; then particles
-are resampled and moved by elliptical slice sampling (Murray et al., 2010) about a Gaussian fitted to them (Nishihara et al.,
-2014), some directions of it at a time, until their values have forgotten where they were. A first run chooses the steps and
-fits the Gaussians, and a second run uses them: the product of its mean weights is the evidence without bias.
+so that they hold exactly at the end. Every step of beta keeps the effective size of the weights at a fixed share. Then
+particles are resampled and moved by elliptical slice sampling (Murray et al., 2010) about a Gaussian fitted to them (Nishihara
+et al., 2014), some directions of it at a time, until their values have forgotten where they were. A first run chooses the
+steps and fits the Gaussians, and a second run uses them: the product of its mean weights is the evidence without bias.
 """
 
 import math
@@ -19,10 +19,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ndp.facts.joined import JoinedFacts
-from ndp.facts.law import Law, gaussian_values, pivots
+from ndp.facts.law import Law
+from ndp.facts.target import State, Target
 
 KEPT = 0.6  # share of the effective size that a step of beta keeps
-FORGOTTEN, FORGOTTEN_LAST = 0.35, 0.1  # correlation of values with where they were, after the moves of a step and of the last
+FORGOTTEN, FORGOTTEN_LAST = (
+    0.35,
+    0.1,
+)  # correlation of values with where they were, after the moves of a step and of the last
 MOST_MOVES, MOST_MOVES_LAST = 5, 15
 MOST_STAGES = 120
 SHRINKS = 40  # of the bracket of a slice
@@ -31,7 +35,6 @@ FITTED = 8  # particles for every direction of the fitted Gaussian
 WIDER = 1.1  # than the covariance of the particles
 SLOW = 0.7  # what a sweep may leave of the correlation, before the next ones move half as many directions at a time
 SHARPEST = 14.0  # log-odds of the last beta before 1
-COUNTS = 0.01  # of the largest root variance: directions with less of it are left to the prior
 
 
 @final
@@ -48,81 +51,8 @@ class Particles:
     effective: float
 
 
-class Contradiction(ValueError):
+class ContradictionError(ValueError):
     """Facts for which no particle is left."""
-
-
-@dataclass(frozen=True)
-class _State:
-    """Particles: the Gaussian of each, its noise, its values, and what the facts say of these."""
-
-    index: Int[Tensor, "S"]
-    z: Float[Tensor, "S P"]
-    values: Float[Tensor, "S P"]
-    smooth: Float[Tensor, "S"]
-    margins: Float[Tensor, "S R"]
-
-    @property
-    def _parts(self) -> tuple[Tensor, ...]:
-        return self.index, self.z, self.values, self.smooth, self.margins
-
-    def at(self, chosen: Tensor) -> "_State":
-        return _State(*(part[chosen] for part in self._parts))
-
-    def copy(self) -> "_State":
-        return _State(*(part.clone() for part in self._parts))
-
-    def put(self, where: Tensor, other: "_State") -> None:
-        """Replace particles, in place."""
-        for mine, new in zip(self._parts, other._parts, strict=True):
-            mine[where] = new
-
-
-class _Target:
-    """The facts as a function of the noise."""
-
-    def __init__(self, law: Law, facts: JoinedFacts, extra: tuple[Tensor, Tensor] | None) -> None:
-        self.law, self.facts = law, facts
-        self.order = pivots(average_covariance(law))
-        back = self.order.argsort()
-        picked = Law(law.log_weight, law.mean[:, self.order], law.covariance[:, self.order][:, :, self.order])
-        self.mean, self.root, self.back = picked.mean, picked.root, back
-        self.soft, self.variance = extra if extra is not None else (None, 0.0)
-        self.prior = torch.softmax(law.log_weight, 0)
-        large = self.root.diagonal(dim1=-2, dim2=-1).amax(0)
-        self.counting = int((large > COUNTS * large.max()).sum()) if len(large) else 0
-        self.spread = law.mean.new_ones(len(facts.hard_offset))
-
-    def state(self, index: Int[Tensor, "S"], z: Float[Tensor, "S P"]) -> _State:
-        """Particles of this noise."""
-        u = gaussian_values(self.mean, self.root, index, z)[:, self.back]
-        values = u if self.law.warp is None else self.law.warp(u)
-        smooth = self.facts.log_smooth(values, extra_variance=self.variance)
-        return _State(index, z, values, smooth, self.facts.margins(values))
-
-    def log_likelihood(self, smooth: Tensor, margins: Tensor, beta: float) -> Tensor:
-        total = smooth * beta if beta > 0 else torch.zeros_like(smooth)
-        if margins.shape[1]:
-            scale = self.spread * ((1 - beta) / beta if beta > 0 else math.inf)
-            if self.soft is not None:
-                scale = (scale.square() + self.soft.square()).sqrt()
-            hard = scale == 0
-            soft = log_soft(margins / torch.where(hard, 1.0, scale))
-            exactly = torch.where(margins >= 0, 0.0, -math.inf)
-            total = total + torch.where(hard, exactly, soft).sum(1)
-        return total
-
-
-def log_soft(x: Tensor) -> Tensor:
-    """Near log Phi(x), at a fifth of the price."""
-    return torch.nn.functional.logsigmoid(1.702 * x)
-
-
-def average_covariance(law: Law) -> Float[Tensor, "P P"]:
-    """The covariance of the Gaussian values of all components together."""
-    weight = torch.softmax(law.log_weight, 0)
-    off = law.mean - weight @ law.mean
-    return torch.einsum("k,kij->ij", weight, law.covariance) + torch.einsum("k,ki,kj->ij", weight, off, off)
 
 
 def tempered(
@@ -137,7 +67,7 @@ def tempered(
 
     With `soft` the facts stay a little soft: hard ones by these scales, measurements by these variances.
     """
-    target = _Target(law, facts, soft)
+    target = Target(law, facts, soft)
     plan = _run(target, max(num_particles // 2, min(num_particles, PILOTS)), generator, None).plan
     found = _run(target, num_particles, generator, plan)
     state = found.state
@@ -155,13 +85,13 @@ class _Stage:
 
 @dataclass(frozen=True)
 class _Run:
-    state: _State
+    state: State
     log_evidence: float
     effective: float
     plan: tuple[_Stage, ...]
 
 
-def _run(target: _Target, count: int, generator: torch.Generator, plan: tuple[_Stage, ...] | None) -> _Run:
+def _run(target: Target, count: int, generator: torch.Generator, plan: tuple[_Stage, ...] | None) -> _Run:
     """From nothing known to all facts, by a plan or, without one, as the particles need."""
     index = torch.multinomial(target.prior, count, replacement=True, generator=generator)
     z = torch.randn(count, target.mean.shape[1], generator=generator, dtype=torch.float64)
@@ -177,7 +107,7 @@ def _run(target: _Target, count: int, generator: torch.Generator, plan: tuple[_S
         log_w = _step(target, state, before, beta)
         total = log_w.logsumexp(0).item()
         if total == -math.inf or len(stages) == MOST_STAGES:
-            raise Contradiction(
+            raise ContradictionError(
                 f"no particle of {count} agrees with all facts and observations: they contradict each other, or "
                 "num_particles must be raised"
             )
@@ -207,14 +137,14 @@ def _run(target: _Target, count: int, generator: torch.Generator, plan: tuple[_S
     return _Run(state, log_evidence, effective, tuple(stages))
 
 
-def _step(target: _Target, state: _State, beta: float, then: float) -> Float[Tensor, "S"]:
+def _step(target: Target, state: State, beta: float, then: float) -> Float[Tensor, "S"]:
     """The log-weights of a step of beta."""
     return target.log_likelihood(state.smooth, state.margins, then) - target.log_likelihood(
         state.smooth, state.margins, beta
     )
 
 
-def _next_beta(target: _Target, state: _State, beta: float) -> float:
+def _next_beta(target: Target, state: State, beta: float) -> float:
     """The largest next beta that keeps the effective size, by bisection of its log-odds."""
 
     def enough(at: float) -> bool:
@@ -241,9 +171,7 @@ def effective_size(log_w: Float[Tensor, "S"]) -> float:
     return (w.sum().square() / w.square().sum()).item()
 
 
-def systematic(
-    log_w: Float[Tensor, "S"], generator: torch.Generator, count: int | None = None
-) -> Int[Tensor, "{count}"]:
+def systematic(log_w: Float[Tensor, "S"], generator: torch.Generator, count: int | None = None) -> Int[Tensor, "n"]:
     """Indices of particles, each as often as its weight says up to one (systematic resampling)."""
     count = len(log_w) if count is None else count
     place = (torch.arange(count) + torch.rand((), generator=generator, dtype=torch.float64)) / count
@@ -274,9 +202,7 @@ class _Fitted:
         return torch.linalg.solve_triangular(self.root, (z[:, : len(self.mean)] - self.mean).T, upper=False).T
 
 
-def _sweep(
-    target: _Target, state: _State, beta: float, fitted: _Fitted, block: int, generator: torch.Generator
-) -> _State:
+def _sweep(target: Target, state: State, beta: float, fitted: _Fitted, block: int, generator: torch.Generator) -> State:
     """Update the noise of all particles, so many directions of the fitted Gaussian at a time, by elliptical slice sampling."""
     count, size = len(fitted.mean), state.z.shape[1]
     blocks = list(torch.randperm(count, generator=generator).split(max(block, 1)))
@@ -290,14 +216,14 @@ def _sweep(
 
 
 def _slice(
-    target: _Target,
-    state: _State,
+    target: Target,
+    state: State,
     y: Float[Tensor, "S P"],
     beta: float,
     fitted: _Fitted,
     moved: Int[Tensor, "b"],
     generator: torch.Generator,
-) -> tuple[_State, Float[Tensor, "S P"]]:
+) -> tuple[State, Float[Tensor, "S P"]]:
     """One update of some coordinates of y, where z = mean + root y."""
     count, dim = len(y), len(fitted.mean)
 
@@ -331,7 +257,7 @@ def _slice(
     return state, y
 
 
-def _switch(target: _Target, state: _State, beta: float, generator: torch.Generator) -> _State:
+def _switch(target: Target, state: State, beta: float, generator: torch.Generator) -> State:
     """One update of the Gaussian of every particle, its noise kept: a step of Metropolis-Hastings from the prior weights."""
     if len(target.prior) == 1:
         return state
@@ -345,7 +271,7 @@ def _switch(target: _Target, state: _State, beta: float, generator: torch.Genera
     return state
 
 
-def _correlation(old: _State, new: _State) -> float:
+def _correlation(old: State, new: State) -> float:
     """Of values with what they were, the mean over places, or of margins, where that is larger."""
     found = [0.0]
     for before, after in ((old.values, new.values), (old.margins, new.margins)):

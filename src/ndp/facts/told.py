@@ -1,10 +1,9 @@
 """The posterior given facts: draws, moments and quantiles from weighted particles."""
 
-import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import final
 
 import numpy as np
@@ -17,15 +16,15 @@ from ndp.core.randomness import seed_from
 from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
 from ndp.facts.base import Fact, Surroundings
+from ndp.facts.density import Answer, log_density_of_each, unwarped, weighted_quantiles
 from ndp.facts.joined import JoinedFacts
-from ndp.facts.law import Law, Warp
+from ndp.facts.law import Law
 from ndp.facts.smc import Particles, systematic, tempered
 from ndp.facts.twist import Network, Weighted, told_by_network
 
 PARTICLES = 256
 FEWEST = 16
 ENOUGH = 64  # effective size below which an answer is warned about, or an eighth of the particles
-KERNEL = 0.6  # of the standard deviation and the number of particles to the power of -1/5: of the kernel of densities
 FRESH = 4  # particles for each draw, at least
 
 NO_DENSITY = 'draws by a network have no density given facts; use a model with GP experts, or the draws of "sample"'
@@ -57,25 +56,12 @@ class Told(ABC):
 
 
 @final
-@dataclass(frozen=True)
-class _Answer:
-    """Particles, and the values of these at the inputs that were asked for."""
-
-    values: Float[Tensor, "S M"]
-    weighted: Weighted
-    law: Law | None
-    particles: Particles | None
-    at: Int[Tensor, "M"]  # the entry of each input among those of the law
-    places: int
-
-
-@final
 class GivenPosterior(HasMoments):
     """A posterior that knows facts about the function beyond its observations. Immutable.
 
-    Its calls are those of the posterior. Moments, quantiles and `log_evidence` come from the same `num_particles` particles at
-    every call; `sample` makes its own, four a draw or more. Hard facts hold exactly in all of them. Facts speak of the function,
-    or of the one kind of values that a model has.
+    Its calls are those of the posterior. Moments, quantiles and `log_evidence` come from the same `num_particles` particles
+    at every call; `sample` makes its own, four a draw or more. Hard facts hold exactly in all of them. Facts speak of the
+    function, or of the one kind of values that a model has.
     """
 
     def __init__(self, process: Told, facts: Sequence[Fact], num_particles: int = PARTICLES) -> None:
@@ -85,9 +71,11 @@ class GivenPosterior(HasMoments):
         if len(self._context.x) != 1:
             raise ValueError(f"facts are about one function, and the posterior is of {len(self._context.x)} tasks")
         if self._context.y.shape[-1] != 1:
-            raise ValueError(f"facts are for values of one number, and this model has {self._context.y.shape[-1]} outputs")
+            raise ValueError(
+                f"facts are for values of one number, and this model has {self._context.y.shape[-1]} outputs"
+            )
         self._joined(self._context.x[0, :0]).check_consistent()
-        self._last: dict[object, _Answer] = {}
+        self._last: dict[object, Answer] = {}
 
     def given(self, *facts: Fact, num_particles: int | None = None) -> "GivenPosterior":
         """The posterior given more facts."""
@@ -157,7 +145,7 @@ class GivenPosterior(HasMoments):
         answer = self._answer(x, observation_noise, self._num_particles, None)
         if answer.law is None or answer.particles is None:
             raise ValueError(NO_DENSITY)
-        return self._form.give(_log_density_of_each(answer, values)[None, :, None].to(device))
+        return self._form.give(log_density_of_each(answer, values)[None, :, None].to(device))
 
     @torch.no_grad()
     def _joint_log_prob(
@@ -169,7 +157,7 @@ class GivenPosterior(HasMoments):
         law, at = self._beneath(facts.places, inputs.cpu(), noisy)
         if isinstance(law, Network):
             raise ValueError(NO_DENSITY)
-        u, log_slope = _unwarped(law, values, at)
+        u, log_slope = unwarped(law, values, at)
         given, log_p = law.measured(torch.eye(law.mean.shape[1], dtype=torch.float64)[at], u, torch.zeros_like(u))
         evidences = [
             _told(one, facts, self._num_particles, torch.Generator().manual_seed(0))[1].log_evidence
@@ -207,7 +195,7 @@ class GivenPosterior(HasMoments):
         generator: torch.Generator | None,
         *,
         warn: bool = True,
-    ) -> _Answer:
+    ) -> Answer:
         inputs = self._context.x[0, :0] if x is None else read_inputs_for(self._context, x)[0]
         noisy = self._process.reads_noise(observation_noise) and self._process.separates_noise
         key = inputs.cpu().numpy().tobytes(), noisy
@@ -229,7 +217,7 @@ class GivenPosterior(HasMoments):
         return answer
 
     @torch.no_grad()
-    def _run(self, inputs: Float[Tensor, "M D"], noisy: bool, num_particles: int, generator: torch.Generator) -> _Answer:
+    def _run(self, inputs: Float[Tensor, "M D"], noisy: bool, num_particles: int, generator: torch.Generator) -> Answer:
         facts = self._joined(inputs)
         if len(inputs):
             facts.check_consistent()
@@ -237,11 +225,11 @@ class GivenPosterior(HasMoments):
         beneath, at = self._beneath(facts.places, inputs.cpu(), noisy)
         if isinstance(beneath, Network):
             weighted = told_by_network(beneath, facts, num_particles, generator)
-            return _Answer(weighted.values[:, at], weighted, None, None, at, count)
+            return Answer(weighted.values[:, at], weighted, None, None, at, count)
         law, told = _told(beneath, facts, num_particles, generator)
         values = torch.cat([told.values, _values_at_more(law, told, generator)], dim=1)
         weighted = Weighted(values, values.new_zeros(num_particles), told.log_evidence, told.effective)
-        return _Answer(values[:, at], weighted, law, told, at, count)
+        return Answer(values[:, at], weighted, law, told, at, count)
 
     def _beneath(
         self, places: Float[Tensor, "P D"], asked: Float[Tensor, "M D"], noisy: bool
@@ -289,50 +277,6 @@ def _values_at_more(law: Law, told: Particles, generator: torch.Generator) -> Fl
     plain = Law(law.log_weight, law.mean, law.covariance)
     u = plain.values(told.index, torch.cat([told.normal, fresh], dim=1))
     return u[:, count:] if law.warp is None else law.warp(u)[:, count:]
-
-
-def _log_density_of_each(answer: _Answer, values: Float[Tensor, "M"]) -> Float[Tensor, "M"]:
-    """The density of each value, averaged over particles: given those at the places of the facts, or as wide as a kernel
-    estimate where that is narrower."""
-    law, told, count = answer.law, answer.particles, answer.places
-    assert law is not None and told is not None
-    entries = answer.at
-    u, log_slope = _unwarped(law, values, entries)
-    mean, variance = (torch.zeros(len(told.index), len(u), dtype=torch.float64) for _ in range(2))
-    known = torch.arange(law.mean.shape[1]) < count
-    for k in told.index.unique().tolist():
-        chosen = told.index == k
-        root = law.root[k][entries]
-        mean[chosen] = law.mean[k, entries] + told.normal[chosen] @ root[:, known].T
-        variance[chosen] = root[:, ~known].square().sum(1)
-    narrow = KERNEL * mean.std(0) * len(mean) ** -0.2
-    std = (variance + narrow.square()).sqrt().clamp(min=1e-12)
-    each = -((u - mean) / std).square() / 2 - std.log() - math.log(2 * math.pi) / 2
-    return each.logsumexp(0) - math.log(len(each)) + log_slope
-
-
-def _unwarped(law: Law, values: Float[Tensor, "M"], entries: Int[Tensor, "M"]) -> tuple[Tensor, Tensor]:
-    """The Gaussian values of values, and the logarithm of how fast they rise with these."""
-    if law.warp is None:
-        return values, torch.zeros_like(values)
-    warp = Warp(law.warp.low[entries], law.warp.high[entries], law.warp.values[:, entries])
-    u = warp.inverse(values)
-    return u, -warp.slope(u[None])[0].abs().clamp(min=1e-300).log()
-
-
-def weighted_quantiles(
-    values: Float[Tensor, "S M"], weight: Float[Tensor, "S"], probabilities: Float[Tensor, "Q"]
-) -> Float[Tensor, "Q M"]:
-    """Quantiles of weighted draws, linear between the middles of their weights."""
-    ordered, order = values.sort(0)
-    w = weight[order]
-    middle = (w.cumsum(0) - w / 2).T.contiguous()  # [M S]
-    at = probabilities.expand(values.shape[1], -1).contiguous()
-    above = torch.searchsorted(middle, at).clamp(1, max(len(values) - 1, 1))
-    low, high = middle.gather(1, above - 1), middle.gather(1, above)
-    share = ((at - low) / (high - low).clamp(min=1e-300)).clamp(0, 1)
-    by_point = ordered.T.contiguous()
-    return (by_point.gather(1, above - 1) * (1 - share) + by_point.gather(1, above) * share).T
 
 
 def _read_particles(num_particles: int) -> int:

@@ -18,7 +18,8 @@ from torch import Tensor
 from ndp.core.randomness import match_moments
 from ndp.facts.joined import JoinedFacts
 from ndp.facts.law import Law
-from ndp.facts.smc import Contradiction, effective_size, log_soft, tempered
+from ndp.facts.smc import ContradictionError, effective_size, tempered
+from ndp.facts.target import log_soft
 
 Solve = Callable[[Float[Tensor, "S E"]], Float[Tensor, "S E"]]
 
@@ -52,9 +53,7 @@ class _Map:
     rest: Float[Tensor, "E E"]
 
 
-def told_by_network(
-    network: Network, facts: JoinedFacts, num_particles: int, generator: torch.Generator
-) -> Weighted:
+def told_by_network(network: Network, facts: JoinedFacts, num_particles: int, generator: torch.Generator) -> Weighted:
     """Draws of a network's solver given facts about its first values."""
     size = network.size
     pilots = max(num_particles, 2 * size + 2)
@@ -77,7 +76,7 @@ def told_by_network(
     expected = facts.log_smooth(there, extra_variance=more) + log_soft(facts.margins(there) / soft.sqrt()).sum(1)
     log_w = exactly - expected
     if not bool((log_w > -math.inf).any()):
-        raise Contradiction(
+        raise ContradictionError(
             f"no particle of {num_particles} agrees with all facts and observations: they contradict each other, or "
             "num_particles must be raised"
         )

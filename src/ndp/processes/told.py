@@ -86,8 +86,8 @@ class _Drawn(Told):
     def _law(self, inputs: Float[Tensor, "1 E D"], places: int, noisy: bool) -> Law:
         posterior = self._posterior
         if not inputs.shape[1]:
-            nothing = torch.zeros(1, 0, dtype=torch.float64)
-            return Law(nothing.sum(1), nothing, nothing[..., None], None)
+            one, none, nothing = (torch.zeros(1, *(0,) * axes, dtype=torch.float64) for axes in range(3))
+            return Law(one, none, nothing)
         function = False if posterior._diffusion.separates_noise else None
         by_function = posterior._experts(inputs, function, self._steps)
         copula, values = by_function.copula, by_function.curves.values
