@@ -313,3 +313,19 @@ def facts(
         return facts_report.reproduce(model, quick=quick, device=device, progress=progress)
 
     present(out, run)
+
+
+@app.command("facts-pictures")
+def facts_pictures(
+    model: Annotated[str, typer.Option(help="Name or folder of a universal model.")] = "universal",
+    device: Device = "auto",
+    out: Out = RESULTS,
+) -> None:
+    """Draw the pictures of the page on facts."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import facts_pictures
+
+        return facts_pictures.reproduce(model, device=device, out=out, progress=progress)
+
+    present(out, run)

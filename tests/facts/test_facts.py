@@ -108,7 +108,7 @@ def test_default_places_are_those_asked_for_and_a_grid() -> None:
     few = Surroundings(observed, X).default_places()
     assert len(few) == 22  # 0 and 1 are shared by none but 0
     many = Surroundings(observed, torch.linspace(-1, 1, 200, dtype=torch.float64)[:, None]).default_places()
-    assert (len(many), many.min().item(), many.max().item()) == (40, -1.0, 1.0)
+    assert (len(many), many.min().item(), many.max().item()) == (20, -1.0, 1.0)
 
 
 def test_distinct_places_keep_their_order() -> None:

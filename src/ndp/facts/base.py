@@ -20,7 +20,7 @@ from ndp.core.arrays import read_inputs
 from ndp.core.typing import Array
 
 GRID = 20  # places of the default grid of a function of one input
-MOST_DEFAULT = 40  # places asked for, at which a fact without places of its own holds
+MOST_DEFAULT = 20  # places asked for, at which a fact without places of its own holds
 STEP = 0.01  # of the range of an input: how far apart two places are whose difference is a slope
 NOISY_STEP = 0.05  # the same of a model whose values carry noise
 MOST_PLACES = 1000
@@ -77,10 +77,10 @@ class Surroundings:
         return self.observed.shape[1]
 
     def default_places(self) -> Float[Tensor, "Q D"]:
-        """Where a fact without places holds: at 40 of the places asked for, spread evenly, or at all of fewer.
+        """Where a fact without places holds: at 20 of the places asked for, spread evenly, or at all of fewer.
 
         Where fewer than 20 are asked for, it holds at the observed range too, on a grid of 20 (one input), or at the observed
-        inputs, 40 at most (several).
+        inputs, 20 at most (several).
         """
         known = self.observed
         if len(self.asked) >= GRID:
@@ -98,7 +98,7 @@ class Surroundings:
 
 
 def _spread(places: Float[Tensor, "P D"]) -> Float[Tensor, "Q D"]:
-    """At most 40 of the places, evenly along the first input."""
+    """At most 20 of the places, evenly along the first input."""
     if len(places) <= MOST_DEFAULT:
         return places
     order = places[:, 0].argsort(stable=True)

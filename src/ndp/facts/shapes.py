@@ -18,7 +18,7 @@ from ndp.facts.base import Fact, Hard, Real, Statement, Surroundings, difference
 class Bounds(Fact):
     """The function lies between `low` and `high` (None: no bound).
 
-    It does so exactly at `x` or, without `x`, at the places asked for (40 of them, spread evenly, where there are more) and,
+    It does so exactly at `x` or, without `x`, at the places asked for (20 of them, spread evenly, where there are more) and,
     where these are few, on a grid over the observations.
     """
 

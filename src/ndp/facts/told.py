@@ -24,7 +24,7 @@ from ndp.facts.twist import Network, Weighted, told_by_network
 
 PARTICLES = 256
 FEWEST = 16
-ENOUGH = 64  # effective size below which an answer is warned about, or an eighth of the particles
+ENOUGH = 64  # effective size below which an answer is warned about, or a quarter of the particles
 FRESH = 4  # particles for each draw, at least
 
 NO_DENSITY = 'draws by a network have no density given facts; use a model with GP experts, or the draws of "sample"'
@@ -207,7 +207,7 @@ class GivenPosterior(HasMoments):
             if generator is None:
                 self._last = {key: answer}
         effective = answer.weighted.effective
-        if warn and effective < min(ENOUGH, num_particles / 8):
+        if warn and effective < min(ENOUGH, num_particles / 4):
             warnings.warn(
                 f"{num_particles} particles are worth {effective:.0f} independent draws: the facts leave little of what was "
                 f"likely before. Raise num_particles, or state the facts at fewer places",
