@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from benchmarks.report import Progress
 from ndp import facts
@@ -37,17 +38,16 @@ def puromycin() -> RealTable:
     """Rates of an enzymatic reaction by the concentration of the substrate, treated cells (Treloar, 1974)."""
     concentration = _numbers("0.02 0.02 0.06 0.06 0.11 0.11 0.22 0.22 0.56 0.56 1.1 1.1")
     rate = _numbers("76 47 97 107 123 139 159 152 191 201 207 200")
-    told = facts.Monotone(), facts.Convex(concave=True)
-    return RealTable("puromycin", np.log(concentration), rate, told[:1], "increasing", 6)
+    return RealTable("puromycin", np.log(concentration), rate, (facts.Monotone(),), "increasing", 6)
 
 
-def beetles() -> RealTable:
+def beetles(*, increasing: bool) -> RealTable:
     """The proportion of flour beetles killed by carbon disulphide, by the log of its concentration (Bliss, 1935)."""
     dose = _numbers("1.6907 1.7242 1.7552 1.7842 1.8113 1.8369 1.8610 1.8839")
     killed, exposed = _numbers("6 13 18 28 52 53 61 60"), _numbers("59 60 62 56 63 59 62 60")
-    return RealTable(
-        "beetles", dose, killed / exposed, (facts.Bounds(0, 1), facts.Monotone()), "in [0, 1], increasing", 4
-    )
+    told: tuple[facts.Fact, ...] = (facts.Bounds(0, 1), *((facts.Monotone(),) if increasing else ()))
+    words = "in [0, 1], increasing" if increasing else "in [0, 1]"
+    return RealTable("beetles", dose, killed / exposed, told, words, 4)
 
 
 def _numbers(text: str) -> np.ndarray:
@@ -68,7 +68,7 @@ class HeldOut:
 def held_out(model: NDP, splits: int, progress: Progress, *, particles: int = 256) -> list[HeldOut]:
     """The same splits with facts and without."""
     found = []
-    for table in (ryegrass(), puromycin(), beetles()):
+    for table in (ryegrass(), puromycin(), beetles(increasing=False), beetles(increasing=True)):
         progress(f"held-out rows of {table.name}")
         nll: list[tuple[float, float]] = []
         for seed in range(splits):
@@ -85,8 +85,6 @@ def held_out(model: NDP, splits: int, progress: Progress, *, particles: int = 25
                     -float(np.mean(told.log_prob(*at, joint=False, observation_noise=True))),
                 )
             )
-        import torch
-
         each = torch.tensor(nll, dtype=torch.float64)
         found.append(
             HeldOut(
