@@ -112,6 +112,10 @@ class Fact(ABC):
     def statements(self, around: Surroundings) -> Sequence[Statement]:
         """What the fact says of values, and where."""
 
+    def moved(self, values: Float[Tensor, "S M"], at: Float[Tensor, "M D"]) -> Float[Tensor, "S M"]:
+        """The values at `at`, moved a little where the fact does not hold between its places."""
+        return values
+
     @property
     def dim(self) -> int | None:
         """The number of inputs of the fact's places, where it has some."""

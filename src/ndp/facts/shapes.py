@@ -37,6 +37,9 @@ class Bounds(Fact):
         places = around.default_places() if self.x is None else read_places(self.x, around, "Bounds")
         return [between(places, *(_each(end, places) for end in (self.low, self.high)))]
 
+    def moved(self, values: Float[Tensor, "S M"], at: Float[Tensor, "M D"]) -> Float[Tensor, "S M"]:
+        return values.clamp(self.low, self.high) if self.x is None else values
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -44,7 +47,8 @@ class Monotone(Fact):
     """The function rises ("increasing") or falls ("decreasing") along one input, the others held fixed.
 
     Places that agree in all other inputs are compared with each other. A place that is alone on its line is compared with a
-    place a step further (1 % of the input's range; 5 % where a model's values carry noise).
+    place a step further (1 % of the input's range; 5 % where a model's values carry noise). Without `x`, of more than 20 places
+    asked for, 20 decide which functions agree; values between these are moved to the nearest ones in order.
     """
 
     direction: str = "increasing"
@@ -63,6 +67,17 @@ class Monotone(Fact):
         sign = 1.0 if self.direction == "increasing" else -1.0
         weights = sign * differences(pairs, len(places))
         return [Hard(places, weights, weights.new_zeros(len(weights)))]
+
+    def moved(self, values: Float[Tensor, "S M"], at: Float[Tensor, "M D"]) -> Float[Tensor, "S M"]:
+        if self.x is not None:
+            return values
+        sign = 1.0 if self.direction == "increasing" else -1.0
+        moved = values.clone()
+        for line in lines_of(at, self.dimension):
+            on_line = sign * values[:, line]
+            below, above = on_line.cummax(1).values, on_line.flip(1).cummin(1).values.flip(1)
+            moved[:, line] = sign * (below + above) / 2
+        return moved
 
 
 @final
@@ -106,14 +121,10 @@ def lines_along(
     """Indices of places in lines along an input, in its order; a line of fewer than `alone` places gets more, a step apart."""
     places, _ = distinct(places)
     step = around.step(places)[dimension]
-    others = [index for index in range(places.shape[1]) if index != dimension]
-    line_of = distinct(places[:, others])[1] if others else torch.zeros(len(places), dtype=torch.long)
     lines: list[Tensor] = []
     added: list[Tensor] = []
     total = len(places)
-    for line in range(int(line_of.max()) + 1 if len(places) else 0):
-        members = (line_of.to(places.device) == line).nonzero()[:, 0]
-        members = members[places[members, dimension].argsort()]
+    for members in lines_of(places, dimension):
         missing = max(alone - len(members), 0)
         if missing:
             more = places[members[-1:]].repeat(missing, 1)
@@ -123,6 +134,17 @@ def lines_along(
             total += missing
         lines.append(members)
     return torch.cat([places, *added]), lines
+
+
+def lines_of(places: Float[Tensor, "P D"], dimension: int) -> list[Tensor]:
+    """Indices of the places that agree in all inputs but one, in the order of that one."""
+    others = [index for index in range(places.shape[1]) if index != dimension]
+    line_of = distinct(places[:, others])[1] if others else torch.zeros(len(places), dtype=torch.long)
+    lines = []
+    for line in range(int(line_of.max()) + 1 if len(places) else 0):
+        members = (line_of.to(places.device) == line).nonzero()[:, 0]
+        lines.append(members[places[members, dimension].argsort(stable=True)])
+    return lines
 
 
 def check_dimension(dimension: int, dim: int, fact: str) -> None:

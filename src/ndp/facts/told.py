@@ -225,11 +225,18 @@ class GivenPosterior(HasMoments):
         beneath, at = self._beneath(facts.places, inputs.cpu(), noisy)
         if isinstance(beneath, Network):
             weighted = told_by_network(beneath, facts, num_particles, generator)
-            return Answer(weighted.values[:, at], weighted, None, None, at, count)
+            return Answer(self._moved(weighted.values[:, at], inputs), weighted, None, None, at, count)
         law, told = _told(beneath, facts, num_particles, generator)
         values = torch.cat([told.values, _values_at_more(law, told, generator)], dim=1)
         weighted = Weighted(values, values.new_zeros(num_particles), told.log_evidence, told.effective)
-        return Answer(values[:, at], weighted, law, told, at, count)
+        found = values[:, at] if noisy else self._moved(values[:, at], inputs)
+        return Answer(found, weighted, law, told, at, count)
+
+    def _moved(self, values: Float[Tensor, "S M"], inputs: Float[Tensor, "M D"]) -> Float[Tensor, "S M"]:
+        """The values, for which facts without places of their own hold at all of many inputs."""
+        for fact in self._facts:
+            values = fact.moved(values, inputs.cpu())
+        return values
 
     def _beneath(
         self, places: Float[Tensor, "P D"], asked: Float[Tensor, "M D"], noisy: bool
