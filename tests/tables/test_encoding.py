@@ -114,3 +114,18 @@ def test_evidence_prefers_what_the_target_depends_on_and_counts_columns() -> Non
     right, more, wrong, nothing = log_evidences([x, np.hstack([x, junk]), junk, np.zeros((80, 1))], y)
     assert right > more > nothing
     assert right > nothing > wrong - 2
+
+
+def test_of_many_columns_the_promising_ones_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def count(candidates: list[np.ndarray], y: np.ndarray) -> list[float]:
+        asked.append(len(candidates))
+        return log_evidences(candidates, y)
+
+    monkeypatch.setattr("ndp.tables.encoding.log_evidences", count)
+    rng = np.random.default_rng(6)
+    z = rng.normal(size=(60, 40))
+    parts = fit_encoding(columns_of(pd.DataFrame(np.exp(3 * z)).rename(columns=str)), z[:, 37])[0].parts
+    assert len(asked) <= 25
+    assert parts[37].words != ""
