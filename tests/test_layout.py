@@ -23,7 +23,7 @@ LAYERS = [
     "models",
     "training",
     "optimise",
-    "tables",
+    "tabular",
     "sklearn",
     "apps",
 ]

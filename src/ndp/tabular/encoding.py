@@ -15,10 +15,10 @@ from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 
-from ndp.tables.columns import Column, Kind
-from ndp.tables.effects import level_effects
-from ndp.tables.evidence import log_evidences
-from ndp.tables.shapes import GAIN, AsItIs, Shape, is_skewed, shapes_for
+from ndp.tabular.columns import Column, Kind
+from ndp.tabular.effects import level_effects
+from ndp.tabular.evidence import log_evidences
+from ndp.tabular.shapes import GAIN, AsItIs, Shape, is_skewed, shapes_for
 
 MISSING = "(missing)"  # the level of a missing value in a category
 MOST_LEVELS = 200  # the most frequent ones; all others are another level
