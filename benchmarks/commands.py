@@ -313,3 +313,36 @@ def joint_draws(
         return joint_draws.reproduce(model, quick=quick, device=device, threads=threads, progress=progress)
 
     present(out, run)
+
+
+@app.command()
+def facts(
+    model: Annotated[str, typer.Option(help="Name or folder of a universal model.")] = "universal",
+    quick: Quick = False,
+    device: Device = "auto",
+    out: Out = RESULTS,
+) -> None:
+    """Measure answers given facts (bounds, orders, counts) against exact ones, their calibration and their seconds."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import facts_report
+
+        return facts_report.reproduce(model, quick=quick, device=device, progress=progress)
+
+    present(out, run)
+
+
+@app.command("facts-pictures")
+def facts_pictures(
+    model: Annotated[str, typer.Option(help="Name or folder of a universal model.")] = "universal",
+    device: Device = "auto",
+    out: Out = RESULTS,
+) -> None:
+    """Draw the pictures of the page on facts."""
+
+    def run(progress: "Progress") -> "Outcome":
+        from benchmarks import facts_pictures
+
+        return facts_pictures.reproduce(model, device=device, out=out, progress=progress)
+
+    present(out, run)

@@ -36,6 +36,7 @@ PROMISES = {
     "joint.md": "places.min() >= -1 and places.max() <= 1",
     "values-and-noise.md": "functions.shape == noisy.shape and abs(float(log_p)) < 50",
     "images.md": "0.0 <= float(known.float().mean()) <= 0.6",
+    "facts.md": "np.diff(curves).min() >= 0 and curves.max() <= 1 and densities.min() >= 0 and rates.min() > 0",
     "universal.md": "(np.diff(quantiles, axis=1) > 0).all() and (std > 0).all()",
     "tables.md": "len(told) == 3 and means.shape == (10, 2) and (np.diff(quantiles, axis=1) > 0).all()",
     "your-own-functions.md": "(low < high).all() and sum(name.startswith('1950') for name in rows['task']) in (0, 600)",

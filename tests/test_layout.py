@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "ndp"
 LAYERS = [
     "core",
+    "facts",
     "diffusion",
     "gp",
     "networks",

@@ -74,6 +74,8 @@ support_old_modules()
 
 
 def __getattr__(name: str) -> object:
+    if name == "facts":
+        return import_module("ndp.facts")
     return getattr(import_module(_HOME[name]), name) if name in _HOME else _old(name)
 
 

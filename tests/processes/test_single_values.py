@@ -8,6 +8,7 @@ from torch import Tensor
 import ndp
 from ndp.core.typing import Denoiser
 from ndp.diffusion.levels import alpha, ratio
+from ndp.diffusion.marginal_solver import Guess
 from ndp.networks.bidimensional import BiDimensionalAttention
 from ndp.processes import single_values
 
@@ -55,13 +56,13 @@ def test_the_quantiles_of_a_law_with_two_peaks_are_where_its_distribution_functi
     """As many draws of the exact law lie below each quantile as its probability says; the density has two peaks."""
     centres, spread, probabilities = torch.tensor([-1.0, 1.0]).double(), 0.2, np.linspace(0.05, 0.95, 19)
 
-    def denoiser(inputs: Tensor) -> Denoiser:
+    def denoiser(inputs: Tensor) -> tuple[Denoiser, Guess]:
         def denoise(y_t: Tensor, level: Tensor) -> Tensor:
-            u, r = y_t / alpha(level), ratio(level)
+            u, r = y_t / alpha(level)[..., None], ratio(level)[..., None]
             share = torch.softmax(-((u - centres) ** 2) / (2 * (spread**2 + r**2)), dim=-1)
             return (share * (r**2 * centres + spread**2 * u) / (spread**2 + r**2)).sum(-1, keepdim=True)
 
-        return denoise
+        return denoise, Guess.standard(inputs)
 
     diffusion = ndp.load("oracle-se").diffusion
     inputs = torch.zeros(1, 3, 1, dtype=torch.float64)

@@ -13,6 +13,9 @@ from torch import Tensor
 
 # What a user may hand in and gets back: numpy arrays and torch tensors, with or without the axes B and P.
 Array: TypeAlias = np.ndarray | Tensor
+# One noise level for all targets or, where each is denoised by itself, one for every target.
+Level: TypeAlias = Float[Tensor, ""] | Float[Tensor, "B M"]
+LevelOfRows: TypeAlias = Float[Tensor, ""] | Float[Tensor, "#R M"]
 
 
 class Moments(NamedTuple):
@@ -26,7 +29,7 @@ class Moments(NamedTuple):
 class Denoiser(Protocol):
     """E[y0 | y_t] with everything but the noised values bound. All that solvers and likelihoods ever see."""
 
-    def __call__(self, y_t: Float[Tensor, "*S B M P"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B M P"]: ...
+    def __call__(self, y_t: Float[Tensor, "*S B M P"], level: Level) -> Float[Tensor, "*S B M P"]: ...
 
 
 @runtime_checkable
@@ -84,9 +87,7 @@ class ContextEncoder(Protocol):
         """`joint=False`: every target is denoised as if it were the only one."""
         ...
 
-    def denoise(
-        self, targets: Any, y_t: Float[Tensor, "R M P"], level: Float[Tensor, ""]
-    ) -> Float[Tensor, "R M P"]: ...
+    def denoise(self, targets: Any, y_t: Float[Tensor, "R M P"], level: LevelOfRows) -> Float[Tensor, "R M P"]: ...
 
 
 @runtime_checkable
@@ -115,7 +116,7 @@ class JointNetwork(ContextEncoder, Protocol):
         x_t: Float[Tensor, "Q M D"],
         y_t: Float[Tensor, "R M P"],
         level_x: Float[Tensor, ""],
-        level_y: Float[Tensor, ""],
+        level_y: LevelOfRows,
         *,
         independent: bool = False,
     ) -> tuple[Float[Tensor, "R M D"], Float[Tensor, "R M P"]]: ...

@@ -26,6 +26,9 @@ from ndp.core.arrays import (
 from ndp.core.randomness import normal
 from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
+from ndp.facts.base import Fact
+from ndp.facts.told import PARTICLES, GivenPosterior
+from ndp.gp.told import CanBeTold, nothing_observed
 
 
 @final
@@ -93,9 +96,13 @@ class GP:
         context, form = read_context(x, y, noise, mask, num_outputs=1, input_dims=None, device=self.device)
         return GPPosterior(self, context, form)
 
+    def given(self, *facts: Fact, num_particles: int = PARTICLES) -> GivenPosterior:
+        """The prior given facts of `ndp.facts`."""
+        return self.condition(*nothing_observed(facts)).given(*facts, num_particles=num_particles)
+
 
 @final
-class GPPosterior(HasMoments):
+class GPPosterior(CanBeTold, HasMoments):
     """A GP given a context: Gaussian, in closed form."""
 
     def __init__(self, gp: GP, context: Context, form: Form) -> None:
@@ -202,6 +209,13 @@ class GPPosterior(HasMoments):
         """`log_prob` of values that have all their axes."""
         mean, covariance = self.gaussian(x, observation_noise=observation_noise)
         return gaussian_log_prob(y, mean, covariance + noise**2 * torch.eye(x.shape[1]).to(covariance))
+
+    def least_variance(self, observation_noise: bool) -> float:
+        """What is added to the variance of the kernel."""
+        return self._gp.least_variance(observation_noise)
+
+    def _weighted_parts(self) -> tuple[Float[Tensor, "1"], "list[GPPosterior]"]:
+        return torch.zeros(1, dtype=torch.float64), [self]
 
     def _given(self, x: Float[Tensor, "B M D"]) -> tuple[Float[Tensor, "B M 1"], Float[Tensor, "B C M"]]:
         """The mean at `x`, and the part of the prior covariance that the context explains, as a root."""

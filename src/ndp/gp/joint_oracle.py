@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ndp.core.arrays import Context, Form
+from ndp.core.typing import LevelOfRows
 from ndp.diffusion.levels import CLEAN, alpha, ratio, sigma
 from ndp.diffusion.prediction import Prediction
 from ndp.gp.exact import GP, GPPosterior
@@ -100,10 +101,8 @@ class JointOracle:
         """Targets of known inputs: regression."""
         return KnownTargets(context, x, joint)
 
-    def denoise(
-        self, targets: KnownTargets, y_t: Float[Tensor, "R M 1"], level: Float[Tensor, ""]
-    ) -> Float[Tensor, "R M 1"]:
-        clean = torch.full_like(level, CLEAN)
+    def denoise(self, targets: KnownTargets, y_t: Float[Tensor, "R M 1"], level: LevelOfRows) -> Float[Tensor, "R M 1"]:
+        clean = level.new_full((), CLEAN)
         return self.denoise_points(targets.posterior, targets.x, y_t, clean, level, independent=not targets.joint)[1]
 
     def denoise_points(
@@ -112,7 +111,7 @@ class JointOracle:
         x_t: Float[Tensor, "Q M 1"],
         y_t: Float[Tensor, "R M 1"],
         level_x: Float[Tensor, ""],
-        level_y: Float[Tensor, ""],
+        level_y: LevelOfRows,
         *,
         independent: bool = False,
     ) -> tuple[Float[Tensor, "R M 1"], Float[Tensor, "R M 1"]]:

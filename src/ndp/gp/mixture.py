@@ -25,7 +25,10 @@ from ndp.core.arrays import (
 from ndp.core.randomness import normal
 from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
+from ndp.facts.base import Fact
+from ndp.facts.told import PARTICLES, GivenPosterior
 from ndp.gp.exact import GP, GPPosterior
+from ndp.gp.told import CanBeTold, nothing_observed
 
 
 @final
@@ -64,9 +67,13 @@ class GPMixture:
         context, form = read_context(x, y, noise, mask, num_outputs=1, input_dims=None, device=self.gps[0].device)
         return GPMixturePosterior(self, context, form)
 
+    def given(self, *facts: Fact, num_particles: int = PARTICLES) -> GivenPosterior:
+        """The prior given facts of `ndp.facts`."""
+        return self.condition(*nothing_observed(facts)).given(*facts, num_particles=num_particles)
+
 
 @final
-class GPMixturePosterior(HasMoments):
+class GPMixturePosterior(CanBeTold, HasMoments):
     """A mixture of Gaussian posteriors. `log_weights` are those of the processes given the context."""
 
     def __init__(self, mixture: GPMixture, context: Context, form: Form) -> None:
@@ -141,6 +148,9 @@ class GPMixturePosterior(HasMoments):
         weights, means, stds = self._marginals(x, observation_noise)
         each_value = torch.distributions.Normal(means, (stds**2 + noise**2).sqrt()).log_prob(values.to(means))
         return self._form.give(torch.logsumexp(weights.log() + each_value, dim=0))
+
+    def _weighted_parts(self) -> tuple[Float[Tensor, "K"], list[GPPosterior]]:
+        return self.log_weights[0], self._parts
 
     def _moments(self, weights: Tensor, means: Tensor, stds: Tensor) -> Moments:
         mean = (weights * means).sum(0)

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from ndp.core.typing import Denoiser
+from ndp.core.typing import Denoiser, Level, LevelOfRows
 from ndp.diffusion.levels import alpha, ratio, sigma
 from ndp.diffusion.prediction import Prediction
 from ndp.gp.exact import GP, GPPosterior
@@ -28,6 +28,16 @@ def gaussian_denoiser(mean: Float[Tensor, "B M P"], covariance: Float[Tensor, "B
         gain = a * eigenvalues / (a**2 * eigenvalues + s**2)
         residual = torch.einsum("bpmi,...bmp->...bpi", basis, y_t - a * mean)
         return mean + torch.einsum("bpmi,...bpi->...bmp", basis, gain * residual)
+
+    return denoise
+
+
+def independent_denoiser(mean: Float[Tensor, "B M P"], variance: Float[Tensor, "B M P"]) -> Denoiser:
+    """E[y0 | y_t] of values that are independent of each other; each may have a level of its own."""
+
+    def denoise(y_t: Float[Tensor, "*S B M P"], level: Level) -> Float[Tensor, "*S B M P"]:
+        a, s = alpha(level)[..., None], sigma(level)[..., None]
+        return mean + a * variance / (a**2 * variance + s**2) * (y_t - a * mean)
 
     return denoise
 
@@ -92,12 +102,12 @@ class GPOracle:
     ) -> KnownTargets:
         """The denoiser of the targets' posterior. There is one kind of values: observations."""
         mean, covariance = context.gaussian(x.double(), observation_noise=True)
-        if not joint:
-            covariance = torch.diag_embed(covariance.diagonal(dim1=-2, dim2=-1))
-        return KnownTargets(gaussian_denoiser(mean.to(x), covariance[:, None].to(x)), tasks=x.shape[0])
+        if joint:
+            return KnownTargets(gaussian_denoiser(mean.to(x), covariance[:, None].to(x)), tasks=x.shape[0])
+        variance = covariance.diagonal(dim1=-2, dim2=-1)[..., None].clamp(min=0)
+        return KnownTargets(independent_denoiser(mean.to(x), variance.to(x)), tasks=x.shape[0])
 
-    def denoise(
-        self, targets: KnownTargets, y_t: Float[Tensor, "R M 1"], level: Float[Tensor, ""]
-    ) -> Float[Tensor, "R M 1"]:
-        rows = y_t.unflatten(0, (-1, targets.tasks))
-        return self.prediction.output(targets.denoise(rows, level).flatten(0, 1), y_t, level.expand(y_t.shape[:2]))
+    def denoise(self, targets: KnownTargets, y_t: Float[Tensor, "R M 1"], level: LevelOfRows) -> Float[Tensor, "R M 1"]:
+        rows, of_tasks = y_t.unflatten(0, (-1, targets.tasks)), level[: targets.tasks] if level.ndim else level
+        y0_hat = targets.denoise(rows, of_tasks).flatten(0, 1)
+        return self.prediction.output(y0_hat, y_t, level.expand(y_t.shape[:2]))

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from ndp.core.messages import short
+from ndp.core.typing import LevelOfRows
 from ndp.networks.adaptive_experts import ADAPTIVE, AdaptiveExperts, experts_at_targets, experts_given
 from ndp.networks.attention import Memory, PointAttention
 from ndp.networks.blocks import BiDimensionalBlocks, Layout
@@ -255,7 +256,7 @@ class BiDimensionalAttention(nn.Module):
         )
 
     def denoise(
-        self, targets: TargetEncoding, y_t: Float[Tensor, "R M P"], level: Float[Tensor, ""]
+        self, targets: TargetEncoding, y_t: Float[Tensor, "R M P"], level: LevelOfRows
     ) -> Float[Tensor, "R M P"]:
         """The output at R = S * B rows: S draws for each of the B tasks that were encoded."""
         draws = y_t.shape[0] // targets.x.shape[0]
@@ -268,7 +269,9 @@ class BiDimensionalAttention(nn.Module):
                 mask = torch.cat([known, torch.ones_like(x[..., 0], dtype=torch.bool)], dim=1)
         layout = Layout(targets.rotation, targets.density, mask, memories=memories, independent=targets.independent)
         marked = torch.ones_like(x[:1, :1, 0], dtype=torch.bool) if targets.of_function else None
-        return self._run(x, y_t, level[None, None], layout, marked=marked, experts=targets.experts)[0]
+        return self._run(x, y_t, level.reshape(level.shape or (1, 1)), layout, marked=marked, experts=targets.experts)[
+            0
+        ]
 
     def _run(
         self,

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
+from ndp.core.typing import LevelOfRows
 from ndp.diffusion.levels import CLEAN, NOISE, alpha, sigma
 from ndp.networks.attention import Memory, PointAttention
 from ndp.networks.blocks import BiDimensionalBlocks, Layout
@@ -172,11 +173,9 @@ class JointAttention(nn.Module):
         """Targets whose inputs are known, which is regression. There is one kind of values, whatever `observation_noise` is."""
         return KnownInputs(context, x, independent=not joint)
 
-    def denoise(
-        self, targets: KnownInputs, y_t: Float[Tensor, "R M P"], level: Float[Tensor, ""]
-    ) -> Float[Tensor, "R M P"]:
+    def denoise(self, targets: KnownInputs, y_t: Float[Tensor, "R M P"], level: LevelOfRows) -> Float[Tensor, "R M P"]:
         """The output for values at known inputs."""
-        clean = torch.full_like(level, CLEAN)
+        clean = level.new_full((), CLEAN)
         return self.denoise_points(targets.context, targets.x, y_t, clean, level, independent=targets.independent)[1]
 
     def denoise_points(
@@ -185,7 +184,7 @@ class JointAttention(nn.Module):
         x_t: Float[Tensor, "Q M D"],
         y_t: Float[Tensor, "R M P"],
         level_x: Float[Tensor, ""],
-        level_y: Float[Tensor, ""],
+        level_y: LevelOfRows,
         *,
         independent: bool = False,
     ) -> tuple[Float[Tensor, "R M D"], Float[Tensor, "R M P"]]:
@@ -209,7 +208,7 @@ class JointAttention(nn.Module):
             known = None if known is None else repeated(known, len(x_t))
             density = self._density(place, None, repeated(context.place, len(x_t)), known, independent)
         memories = [memory.repeated(len(y_t) // tasks) for memory in context.memories]
-        levels = level_x[None, None], level_y[None, None]
+        levels = level_x[None, None], level_y.reshape(level_y.shape or (1, 1))
         return self._run(place, y_t, *levels, mask, density, memories=memories, independent=independent)[:2]
 
     def _run(

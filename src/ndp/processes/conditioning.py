@@ -18,8 +18,9 @@ from torch import Tensor
 
 from ndp.core.arrays import Context
 from ndp.core.memory import keep_freed_memory
-from ndp.core.typing import ContextEncoder, Denoiser, JointNetwork, Network
+from ndp.core.typing import ContextEncoder, Denoiser, JointNetwork, Level, LevelOfRows, Network
 from ndp.diffusion.levels import CLEAN, alpha, level_of_ratio, log_uniform, noisiest_ratio
+from ndp.diffusion.marginal_solver import Guess
 from ndp.diffusion.prediction import Prediction
 from ndp.diffusion.solvers import LastStep, half_to_zero, to_zero
 from ndp.gp.copula import GaussianMixtureCopula
@@ -116,22 +117,40 @@ class EncodedContext:
         """
         if self._encoding is None:
             return self._all_points(x) if joint else self._one_task_a_target(x)
+        return self._encoded_targets(x, joint, observation_noise)[0]
+
+    def single_values(self, x: Float[Tensor, "B M D"], *, observation_noise: bool = True) -> tuple[Denoiser, Guess]:
+        """The denoiser of targets by themselves, each at a level of its own, and what the GP experts predict, if any."""
+        if self._encoding is None:
+            return self._one_task_a_target(x), Guess.standard(x.double())
+        denoise, targets = self._encoded_targets(x, False, observation_noise)
+        experts = getattr(targets, "experts", None)
+        if experts is None:
+            return denoise, Guess.standard(x.double())
+        return denoise, Guess(experts.summary[..., :1].double(), experts.summary[..., 1:2].double().exp())
+
+    def _encoded_targets(self, x: Float[Tensor, "B M D"], joint: bool, observation_noise: bool) -> tuple[Denoiser, Any]:
         network: Any = self.diffusion.network
         x = self._placed(x)
         targets = network.encode_targets(self._encoding, x, joint=joint, observation_noise=observation_noise)
 
         def call(
-            setting: tuple[Any, Prediction], y_rows: Float[Tensor, "R M P"], level: Float[Tensor, ""]
+            setting: tuple[Any, Prediction], y_rows: Float[Tensor, "R M P"], level: Level
         ) -> Float[Tensor, "R M P"]:
             targets, prediction = setting
-            return prediction.y0_hat(network.denoise(targets, y_rows, level), y_rows, level.expand(y_rows.shape[:2]))
+            of_rows: LevelOfRows = level
+            if level.ndim and len(level) > 1:
+                of_rows = level.repeat(len(y_rows) // len(level), 1)
+            return prediction.y0_hat(
+                network.denoise(targets, y_rows, of_rows), y_rows, of_rows.expand(y_rows.shape[:2])
+            )
 
         replayed = GraphedCall(network, call, (targets, self.diffusion.prediction))
 
-        def denoise(y_t: Float[Tensor, "*S B M P"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B M P"]:
+        def denoise(y_t: Float[Tensor, "*S B M P"], level: Level) -> Float[Tensor, "*S B M P"]:
             return _in_pieces(replayed, y_t, level.to(self.diffusion.dtype), tokens=x.shape[1] * x.shape[2])
 
-        return denoise
+        return denoise, targets
 
     @property
     def has_experts(self) -> bool:
@@ -188,7 +207,7 @@ class EncodedContext:
         num_context = self.context.x.shape[1]
         call = self._call(x_all, self._mask_with(x), num_context)
 
-        def denoise(y_t: Float[Tensor, "*S B M P"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B M P"]:
+        def denoise(y_t: Float[Tensor, "*S B M P"], level: Level) -> Float[Tensor, "*S B M P"]:
             y_all = torch.cat([self._y.expand(*y_t.shape[:-2], *self._y.shape[-2:]), y_t], dim=-2)
             levels = torch.cat([self._level, level.to(self.diffusion.dtype).expand(x.shape[:2])], dim=-1)
             return _in_pieces(call, y_all, levels, tokens=x_all.shape[1] * x.shape[2])[..., num_context:, :]
@@ -200,8 +219,9 @@ class EncodedContext:
         repeated = Context(*(t.repeat_interleave(x.shape[1], dim=0) for t in of_tasks))
         denoise_each = EncodedContext(self.diffusion, repeated).denoiser(x.flatten(0, 1)[:, None])
 
-        def denoise(y_t: Float[Tensor, "*S B M P"], level: Float[Tensor, ""]) -> Float[Tensor, "*S B M P"]:
-            return denoise_each(y_t.flatten(-3, -2)[..., None, :], level).reshape(y_t.shape)
+        def denoise(y_t: Float[Tensor, "*S B M P"], level: Level) -> Float[Tensor, "*S B M P"]:
+            of_each = level.reshape(-1, 1) if level.ndim else level
+            return denoise_each(y_t.flatten(-3, -2)[..., None, :], of_each).reshape(y_t.shape)
 
         return denoise
 

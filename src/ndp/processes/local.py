@@ -140,7 +140,7 @@ class LocalPosterior(HasMoments):
         parts = []
         for place, encoded, units, asked, given in self._by_region(inputs[0], values[0]):
             log_p = single_values.log_prob(
-                partial(encoded.denoiser, joint=False, observation_noise=noisy),
+                partial(encoded.single_values, observation_noise=noisy),
                 self._diffusion,
                 units.to_model_x(asked),
                 units.to_model_y(given),
@@ -176,7 +176,7 @@ class LocalPosterior(HasMoments):
         steps = INDEPENDENT_STEPS if steps is None else steps
         parts, done = [], 0
         for place, encoded, units, asked in self._by_region(inputs[0]):
-            denoiser = partial(encoded.denoiser, joint=False, observation_noise=noisy)
+            denoiser = partial(encoded.single_values, observation_noise=noisy)
             mean, std, quantiles = single_values.summary(
                 denoiser, self._diffusion, units.to_model_x(asked), wanted, units.y_sign(), steps
             )
@@ -194,7 +194,7 @@ class LocalPosterior(HasMoments):
         steps = INDEPENDENT_STEPS if steps is None else steps
         parts, places = [], inputs.new_zeros(0)
         for place, encoded, units, asked in self._by_region(inputs[0]):
-            denoiser = partial(encoded.denoiser, joint=False, observation_noise=noisy)
+            denoiser = partial(encoded.single_values, observation_noise=noisy)
             curves = single_values.curves(denoiser, self._diffusion, units.to_model_x(asked), steps)
             values = units.from_model_y(curves.values[..., None])[..., 0]
             rising = units.y_sign()[:, None] > 0

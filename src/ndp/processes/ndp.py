@@ -17,6 +17,8 @@ from ndp.core.units import ContextUnits, ModelUnits, Units, identity_units, read
 from ndp.diffusion.objective import Objective, StepInputs, TrainingSupport, denoising_loss
 from ndp.diffusion.prediction import Prediction
 from ndp.diffusion.solvers import Solver, dpm_solver
+from ndp.facts.base import Fact
+from ndp.facts.told import PARTICLES, GivenPosterior, nothing_observed
 from ndp.gp.exact import GP
 from ndp.networks.registry import JOINT, current_weights, describe_network, make_network_of_shapes
 from ndp.priors.tasks import Source
@@ -183,6 +185,14 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
             )
         context, form = read_context(x, y, noise, num_outputs=1, input_dims=None, device=self.device)
         return LocalPosterior(self.diffusion, check_one_task(context), form)
+
+    def given(
+        self, *facts: Fact, num_particles: int = PARTICLES, dependence: Dependence | str | None = None
+    ) -> GivenPosterior:
+        """The prior given facts of `ndp.facts`. See `NDPPosterior.given`."""
+        dim = self.input_dims[0] if self.input_dims else 1
+        prior = self.condition(*nothing_observed(facts, dim))
+        return prior.given(*facts, num_particles=num_particles, dependence=dependence)
 
     def repaint(
         self, x: Array, y: Array, *, noise: Array | float | None = None, mask: Array | None = None

@@ -29,13 +29,14 @@ from ndp.processes.conditioning import EncodedContext
 from ndp.processes.dependence import Dependence, ValuesByExperts, wants_experts
 from ndp.processes.deprecated import OldView
 from ndp.processes.points import give_inputs, read_num_points, read_wanted_values
+from ndp.processes.told import CanBeTold
 
 STEPS, INDEPENDENT_STEPS, INPUT_STEPS, DENSITY_STEPS = 20, 10, 30, 15
 SMALLEST_INPUT_NOISE = 0.004  # sigma / alpha at which a draw of inputs ends
 
 
 @final
-class NDPPosterior(HasMoments):
+class NDPPosterior(CanBeTold, HasMoments):
     """A distribution over functions given what was observed. Immutable; its context is encoded once.
 
     With `joint=True` (the default) the values at `x` are those of one function. With `joint=False` every value is taken by
@@ -251,7 +252,7 @@ class NDPPosterior(HasMoments):
 
     def _single_denoiser(self, observation_noise: bool | None) -> single_values.MakeDenoiser:
         noisy = self._noisy(observation_noise)
-        return partial(self._encoded.denoiser, joint=False, observation_noise=noisy)
+        return partial(self._encoded.single_values, observation_noise=noisy)
 
     def _by_experts(self, dependence: Dependence | str | None, *, differentiable: bool = False) -> bool:
         return wants_experts(dependence, available=self._encoded.has_experts, differentiable=differentiable)
