@@ -24,7 +24,7 @@ LAYERS = [
     "models",
     "training",
     "optimise",
-    "tables",
+    "tabular",
     "sklearn",
     "apps",
 ]

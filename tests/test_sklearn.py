@@ -17,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import ndp.sklearn
-import ndp.tables.models
+import ndp.tabular.models
 from ndp.core.units import ContextUnits
 from ndp.gp.exact import GP, ScaledToDimension
 from ndp.gp.oracle import GPOracle
@@ -37,7 +37,7 @@ def stand_in() -> NDP:
 @pytest.fixture(autouse=True)
 def _shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     model = stand_in()
-    monkeypatch.setattr(ndp.tables.models, "loaded", lambda name, device: model)
+    monkeypatch.setattr(ndp.tabular.models, "loaded", lambda name, device: model)
 
 
 def data(rows: int = 40, dim: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import ndp.tables.models
+import ndp.tabular.models
 from ndp.models.registry import load_ndp
 from ndp.sklearn import NDPRegressor
 from tests.test_sklearn import stand_in
@@ -24,7 +24,7 @@ from tests.test_sklearn import stand_in
 @pytest.fixture(autouse=True)
 def _shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     model = stand_in()
-    monkeypatch.setattr(ndp.tables.models, "loaded", lambda name, device: model)
+    monkeypatch.setattr(ndp.tabular.models, "loaded", lambda name, device: model)
 
 
 def shop(rows: int = 90, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
@@ -126,7 +126,7 @@ def test_rows_in_pieces_and_in_several_workers_are_the_same() -> None:
 
 def test_what_is_saved_holds_no_weights_and_says_where_they_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_ndp("universal")
-    monkeypatch.setattr(ndp.tables.models, "loaded", lambda name, device: model)
+    monkeypatch.setattr(ndp.tabular.models, "loaded", lambda name, device: model)
     table, price = shop(12)
     regressor = NDPRegressor(steps=2).fit(table, price)
     file = io.BytesIO()

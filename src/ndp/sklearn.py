@@ -11,12 +11,12 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ndp.diffusion.levels import check_steps
-from ndp.tables.columns import Column, column_types, has_no_arrays_of_numbers, raw_columns, read_columns
-from ndp.tables.conditioned import ROWS_AT_A_TIME, ConditionedTarget, progress_bar
-from ndp.tables.describing import describe_columns
-from ndp.tables.fitted import FittedTarget
-from ndp.tables.models import Limits, ModelReference, weights_digest
-from ndp.tables.targets import read_bounds, read_targets, read_values
+from ndp.tabular.columns import Column, column_types, has_no_arrays_of_numbers, raw_columns, read_columns
+from ndp.tabular.conditioned import ROWS_AT_A_TIME, ConditionedTarget, progress_bar
+from ndp.tabular.describing import describe_columns
+from ndp.tabular.fitted import FittedTarget
+from ndp.tabular.models import Limits, ModelReference, weights_digest
+from ndp.tabular.targets import read_bounds, read_targets, read_values
 
 
 class NDPRegressor(RegressorMixin, BaseEstimator):

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import ndp.sklearn
-import ndp.tables.models
+import ndp.tabular.models
 from ndp.apps.predicting import QUANTILES, predict_to_files, predictions
 from ndp.core.units import ContextUnits
 from ndp.gp.exact import GP, ScaledToDimension
@@ -24,7 +24,7 @@ def _stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = gpytorch.kernels.RBFKernel()
     kernel.lengthscale = 1.0
     model = NDP(GPOracle(GP(ScaledToDimension(kernel), noise=0.2)), noise_floor=0.2, units=ContextUnits())
-    monkeypatch.setattr(ndp.tables.models, "loaded", lambda name, device: model)
+    monkeypatch.setattr(ndp.tabular.models, "loaded", lambda name, device: model)
 
 
 def write(path: Path, columns: list[str], rows: list[list[object]]) -> Path:

@@ -17,7 +17,7 @@ from ndp.core.plotting import (
     save_figure,
 )
 from ndp.sklearn import NDPRegressor
-from ndp.tables.columns import Column, Kind, column_types, raw_columns, read_columns
+from ndp.tabular.columns import Column, Kind, column_types, raw_columns, read_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from ndp.core.io.files import atomic_write
 from ndp.core.io.tables import TableError, check_size, listed, parse_number, read_table, shown, to_numbers
 from ndp.core.plotting import check_ending
 from ndp.sklearn import NDPRegressor
-from ndp.tables.columns import BLANK
+from ndp.tabular.columns import BLANK
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 

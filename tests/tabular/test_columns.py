@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ndp.tables.columns import Kind, column_types, has_no_arrays_of_numbers, raw_columns, read_columns
+from ndp.tabular.columns import Kind, column_types, has_no_arrays_of_numbers, raw_columns, read_columns
 
 
 def taken(table: object, categories: tuple[object, ...] = ()) -> dict[str, tuple[Kind, list[object]]]:

@@ -6,7 +6,7 @@ from typing import Protocol, final, runtime_checkable
 import numpy as np
 from scipy.special import ndtri
 
-from ndp.tables.scaling import standardised
+from ndp.tabular.scaling import standardised
 
 SKEWED = 1.5  # skewness, in size, from which a column is looked at
 FAR = 6.0  # or standard deviations of its farthest cell

@@ -11,10 +11,10 @@ from ndp.core.input_limits import clip_to_support, columns_to_keep, rows_to_keep
 from ndp.core.units import centre_and_std
 from ndp.processes.local import LocalPosterior
 from ndp.processes.posterior import NDPPosterior
-from ndp.tables.columns import Column
-from ndp.tables.encoding import Encoding, Number, fit_encoding
-from ndp.tables.models import Limits
-from ndp.tables.targets import MOMENT_NODES, TargetMap, fit_target_map
+from ndp.tabular.columns import Column
+from ndp.tabular.encoding import Encoding, Number, fit_encoding
+from ndp.tabular.models import Limits
+from ndp.tabular.targets import MOMENT_NODES, TargetMap, fit_target_map
 
 Posterior: TypeAlias = NDPPosterior | LocalPosterior
 

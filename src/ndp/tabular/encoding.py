@@ -15,10 +15,10 @@ from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 
-from ndp.tables.columns import Column, Kind
-from ndp.tables.effects import level_effects
-from ndp.tables.evidence import log_evidences
-from ndp.tables.shapes import GAIN, AsItIs, Shape, is_skewed, shapes_for
+from ndp.tabular.columns import Column, Kind
+from ndp.tabular.effects import level_effects
+from ndp.tabular.evidence import log_evidences
+from ndp.tabular.shapes import GAIN, AsItIs, Shape, is_skewed, shapes_for
 
 MISSING = "(missing)"  # the level of a missing value in a category
 MOST_LEVELS = 200  # the most frequent ones; all others are another level
@@ -27,6 +27,7 @@ FEW_LEVELS = 8  # effects are for more: few levels are told apart better by colu
 INDICATORS_GAIN = 3.0  # nats of evidence from which a category does not get a column for each level
 ROWS_COMPARED = 200  # of which the evidence is computed
 COLUMNS_COMPARED = 12
+COLUMNS_CHOSEN = 24  # of which the options are compared, at about 30 ms each: those that go with the target most
 
 
 @runtime_checkable
@@ -155,7 +156,7 @@ def fit_encoding(columns: Sequence[Column], y: np.ndarray) -> tuple[Encoding, np
     if np.ptp(y) > 0:
         rows = np.sort(np.random.default_rng(0).permutation(len(y))[:ROWS_COMPARED])
         chosen = _start(options, y, rows)
-        for index in np.flatnonzero([len(each) > 1 for each in options]):
+        for index in _open(options, y, rows):
             chosen[index] = _best(options[index], chosen[:index] + chosen[index + 1 :], y, rows)
     if not sum(option.known.shape[1] for option in chosen):
         chosen[0] = Option(Zeros(), np.zeros((len(y), 1)))
@@ -260,13 +261,26 @@ def _best(options: list[Option], others: list[Option], y: np.ndarray, rows: np.n
     return options[int(found.argmax())]
 
 
+def _open(options: list[list[Option]], y: np.ndarray, rows: np.ndarray) -> list[int]:
+    """The columns of the table with several options, in order; of many, those that go with the target most in ranks."""
+    several = [index for index, each in enumerate(options) if len(each) > 1]
+    if len(several) <= COLUMNS_CHOSEN:
+        return several
+    strength = [_along(options[index][0].known[rows], y[rows]).max(initial=0.0) for index in several]
+    return sorted(several[place] for place in np.argsort(-np.array(strength), kind="stable")[:COLUMNS_CHOSEN])
+
+
 def _relevant(matrix: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The columns that go with the target most, in ranks."""
     if matrix.shape[1] <= COLUMNS_COMPARED:
         return matrix
-    ranks = [_ranks(column) for column in (*matrix.T, y)]
-    along = np.abs([float(rank @ ranks[-1]) for rank in ranks[:-1]])
-    return matrix[:, np.sort(np.argsort(-along, kind="stable")[:COLUMNS_COMPARED])]
+    return matrix[:, np.sort(np.argsort(-_along(matrix, y), kind="stable")[:COLUMNS_COMPARED])]
+
+
+def _along(matrix: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The rank correlation of each column with the target, in size."""
+    of_target = _ranks(y)
+    return np.abs(np.array([float(_ranks(column) @ of_target) for column in matrix.T]))
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

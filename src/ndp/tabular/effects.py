@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ndp.tables.scaling import standardised
+from ndp.tabular.scaling import standardised
 
 FOLDS = 10
 STEPS = 25

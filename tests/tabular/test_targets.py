@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ndp.tables.targets import TargetMap, fit_target_map, read_bounds, read_targets, read_values
+from ndp.tabular.targets import TargetMap, fit_target_map, read_bounds, read_targets, read_values
 
 
 def test_maps_of_outliers_rise_and_can_be_inverted() -> None:

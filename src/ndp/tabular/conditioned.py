@@ -13,9 +13,9 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from ndp.core.input_limits import warn_of_far_inputs
 from ndp.processes.local import LocalPosterior
-from ndp.tables.columns import Column
-from ndp.tables.fitted import Answer, FittedTarget, Posterior
-from ndp.tables.models import ModelReference, condition
+from ndp.tabular.columns import Column
+from ndp.tabular.fitted import Answer, FittedTarget, Posterior
+from ndp.tabular.models import ModelReference, condition
 
 # Rows in a piece of long work: a multiple of the targets that are asked for in one call, so that no answer depends on it.
 ROWS_AT_A_TIME = 512

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ndp.tables.columns import Column, ColumnType, Kind, column_types, raw_columns, read_columns
-from ndp.tables.effects import level_effects
-from ndp.tables.encoding import Indicators, LeftOut, LevelEffects, Number, fit_encoding
-from ndp.tables.evidence import log_evidences
-from ndp.tables.shapes import AsItIs, is_skewed, shapes_for
+from ndp.tabular.columns import Column, ColumnType, Kind, column_types, raw_columns, read_columns
+from ndp.tabular.effects import level_effects
+from ndp.tabular.encoding import Indicators, LeftOut, LevelEffects, Number, fit_encoding
+from ndp.tabular.evidence import log_evidences
+from ndp.tabular.shapes import AsItIs, is_skewed, shapes_for
 
 
 def columns_of(table: pd.DataFrame) -> tuple[Column, ...]:
@@ -114,3 +114,18 @@ def test_evidence_prefers_what_the_target_depends_on_and_counts_columns() -> Non
     right, more, wrong, nothing = log_evidences([x, np.hstack([x, junk]), junk, np.zeros((80, 1))], y)
     assert right > more > nothing
     assert right > nothing > wrong - 2
+
+
+def test_of_many_columns_the_promising_ones_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def count(candidates: list[np.ndarray], y: np.ndarray) -> list[float]:
+        asked.append(len(candidates))
+        return log_evidences(candidates, y)
+
+    monkeypatch.setattr("ndp.tabular.encoding.log_evidences", count)
+    rng = np.random.default_rng(6)
+    z = rng.normal(size=(60, 40))
+    parts = fit_encoding(columns_of(pd.DataFrame(np.exp(3 * z)).rename(columns=str)), z[:, 37])[0].parts
+    assert len(asked) <= 25
+    assert parts[37].words != ""

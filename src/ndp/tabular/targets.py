@@ -9,7 +9,7 @@ import pandas as pd
 from ndp.core.arrays import LARGEST
 from ndp.core.io.tables import shown
 from ndp.core.messages import short
-from ndp.tables.evidence import log_evidences
+from ndp.tabular.evidence import log_evidences
 
 OUTLIER = 8.0  # robust deviations of the farthest target, from which outliers may be winsorised
 KNEES = (4.0, 8.0)  # robust deviations beyond which they are

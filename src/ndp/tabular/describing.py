@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from ndp.core.io.tables import shown
-from ndp.tables.columns import ColumnType, Kind
-from ndp.tables.encoding import LeftOut
-from ndp.tables.fitted import FittedTarget
+from ndp.tabular.columns import ColumnType, Kind
+from ndp.tabular.encoding import LeftOut
+from ndp.tabular.fitted import FittedTarget
 
 
 def describe_columns(
