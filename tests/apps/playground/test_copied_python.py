@@ -50,6 +50,16 @@ def test_functions(client: TestClient, model: str) -> None:
         assert "exact_mean" not in names
 
 
+def test_functions_that_agree_with_facts(client: TestClient) -> None:
+    names: dict[str, Any] = {}
+    state = STATE | {"model": {"name": "universal"}, "exact": False, "facts": ["not-negative", "decreasing"], "more": 0}
+    exec(copied("pythonFor", state), names)
+    context = {"model": "universal", "context": STATE["points"], "at": np.linspace(-2, 2, 40).tolist()}
+    told = {"draws": 3, "seed": 7, "facts": ["decreasing", "not-negative"]}
+    drawn = client.post("/api/told", json=context | told).json()["draws"]
+    np.testing.assert_allclose(names["draws"], drawn, atol=2e-5)
+
+
 @pytest.mark.parametrize("source", ["seed", "ink", "file"])
 def test_pictures(client: TestClient, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

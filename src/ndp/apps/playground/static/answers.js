@@ -1,7 +1,7 @@
 // The server's answers on the tab Functions: draws for the newest points, and what follows once the page is at rest.
 
 import { Latest, post } from "./api.js";
-import { drawing } from "./facts.js";
+import { askDraws } from "./facts.js";
 import { grid } from "./statistics.js";
 
 export const MORE = 3; // further batches for a smoother fan and mean, once the page is at rest
@@ -16,7 +16,7 @@ export class Answers {
     this.live = new Latest(
       async (asked) => {
         const begun = performance.now();
-        const [drawn, exact] = await Promise.all([post(...drawing(asked)), tab.askExact(asked)]);
+        const [drawn, exact] = await Promise.all([askDraws(asked), tab.askExact(asked)]);
         return { draws: drawn.draws, warning: drawn.warning, exact, seconds: (performance.now() - begun) / 1000 };
       },
       (answer, asked, newest) => {
@@ -59,7 +59,7 @@ export class Answers {
       await this.sliceDensity(signal);
       while (this.more.length < MORE * MORE_DRAWS) {
         const seed = (this.tab.question().seed + 1 + this.more.length / MORE_DRAWS) % 2 ** 32;
-        const { draws } = await post(...drawing(this.tab.question({ seed, draws: MORE_DRAWS })), signal);
+        const { draws } = await askDraws(this.tab.question({ seed, draws: MORE_DRAWS }), signal);
         this.more.push(...draws);
         this.view.setDraws(this.draws, this.more, () => {});
       }

@@ -8,7 +8,7 @@ import { choice } from "./choice.js";
 import { readObservations, writeDraws } from "./csv.js";
 import { Denoising } from "./denoising.js";
 import { copyText, download, picture } from "./download.js";
-import { FACTS, factsInWords } from "./facts.js";
+import { FACTS, askDraws, factsInWords } from "./facts.js";
 import { TEMPLATE } from "./functions_template.js";
 import { Points } from "./points.js";
 import { PosteriorChart } from "./posterior_chart.js";
@@ -257,7 +257,7 @@ export function create(root, page) {
       if (film.playing) return film.stop();
       answers.stop();
       const asked = question({ trajectory: true });
-      const { draws, trajectory } = await post("api/draws", asked);
+      const { draws, trajectory } = await askDraws(asked);
       answers.draws = draws;
       svg.classList.add("denoising");
       find("#animate").textContent = "Stop";
