@@ -54,16 +54,13 @@ def test_the_models_of_the_page(client: TestClient) -> None:
     assert health == {"status": "ok", "version": ndp.__version__, "models": len(models), "waiting": 0}
 
 
-@pytest.mark.parametrize("model", ["se", "universal"])
-def test_functions_agree_with_the_facts_that_they_are_told(client: TestClient, model: str) -> None:
+def test_functions_agree_with_the_facts_that_they_are_told(client: TestClient) -> None:
     points = [{"x": -0.5, "y": 0.3}, {"x": 0.3, "y": 0.8}]
-    told = post(client, "told", model=model, context=points, draws=8, facts=["not-negative", "increasing"])
+    told = post(client, "told", model="universal", context=points, draws=2, facts=["not-negative", "increasing"])
     draws = np.array(told["draws"])
-    assert draws.shape == (8, len(AT))
+    assert draws.shape == (2, len(AT))
     assert draws.min() >= -1e-6
     assert np.diff(draws).min() >= -1e-6
-    again = post(client, "told", model=model, context=points, draws=8, facts=["increasing", "not-negative"])
-    np.testing.assert_allclose(again["draws"], draws, atol=1e-6)
 
 
 def test_facts_that_contradict_each_other_are_an_error(client: TestClient) -> None:
