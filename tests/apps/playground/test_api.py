@@ -54,6 +54,21 @@ def test_the_models_of_the_page(client: TestClient) -> None:
     assert health == {"status": "ok", "version": ndp.__version__, "models": len(models), "waiting": 0}
 
 
+def test_functions_agree_with_the_facts_that_they_are_told(client: TestClient) -> None:
+    points = [{"x": -0.5, "y": 0.3}, {"x": 0.3, "y": 0.8}]
+    told = post(client, "told", model="universal", context=points, draws=2, facts=["not-negative", "increasing"])
+    draws = np.array(told["draws"])
+    assert draws.shape == (2, len(AT))
+    assert draws.min() >= -1e-6
+    assert np.diff(draws).min() >= -1e-6
+
+
+def test_facts_that_contradict_each_other_are_an_error(client: TestClient) -> None:
+    body = {"model": "universal", "at": AT.tolist(), "facts": ["increasing", "sometimes"]}
+    assert client.post("/api/told", json=body).status_code == 422
+    assert client.post("/api/told", json=body | {"facts": []}).status_code == 422
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_draws_are_those_of_the_library(client: TestClient, model: str) -> None:
     drawn = post(client, "draws", model=model, context=POINTS, draws=3, steps=4, seed=7)

@@ -50,6 +50,17 @@ def test_functions(client: TestClient, model: str) -> None:
         assert "exact_mean" not in names
 
 
+def test_functions_that_agree_with_facts(client: TestClient) -> None:
+    names: dict[str, Any] = {}
+    points = [{"x": -0.5, "y": 0.2, "noise": 0}, {"x": 0.3, "y": 0.6, "noise": 0}]
+    state = STATE | {"points": points, "model": {"name": "universal"}, "exact": False, "facts": ["increasing"], "more": 0}
+    exec(copied("pythonFor", state), names)
+    context = {"model": "universal", "context": points, "at": np.linspace(-2, 2, 40).tolist()}
+    told = {"draws": 3, "seed": 7, "facts": ["increasing"]}
+    drawn = client.post("/api/told", json=context | told).json()["draws"]
+    np.testing.assert_allclose(names["draws"], drawn, atol=2e-5)
+
+
 @pytest.mark.parametrize("source", ["seed", "ink", "file"])
 def test_pictures(client: TestClient, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

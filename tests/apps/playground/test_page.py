@@ -45,6 +45,19 @@ def test_points_are_added_dragged_and_removed(visit: Visit) -> None:
     visit.status("given 0 points")
 
 
+def test_functions_are_told_what_is_known(opened: Callable[..., Visit]) -> None:
+    visit = opened(f"model=universal&points=-1,0.2;1,0.9&at=0&{SMALL}")
+    visit.settled()
+    visit.page.check("#facts [value=increasing]")
+    visit.status("given 2 points, increasing")
+    visit.settled()
+    heights = [[float(place.split(" ")[1]) for place in line[1:].split("L")] for line in visit.draws]  # pixels from the top
+    assert np.diff(heights).max() <= 0.11
+    visit.page.check("#facts [value=decreasing]")
+    assert not visit.page.is_checked("#facts [value=increasing]")
+    visit.page.wait_for_url("**facts=decreasing**")
+
+
 def test_everything_works_by_keyboard(visit: Visit) -> None:
     visit.settled()
     page = visit.page

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from ndp.apps.playground import functions, images, optimise
+from ndp.apps.playground import facts, functions, images, optimise
 from ndp.apps.playground.catalogue import Catalogue
 from ndp.apps.playground.engine import Engine
 from ndp.apps.playground.limits import BODY_SECONDS, BoundedBody, GivenUp, SecurityHeaders
@@ -75,8 +75,8 @@ def create_app(
             for model in models
         ]
 
-    for tab in TABS:
-        app.include_router(tab.router(models, worker))
+    for part in (*TABS, facts):
+        app.include_router(part.router(models, worker))
     app.mount("/", StaticFiles(directory=static_folder(), html=True))
     app.add_middleware(BoundedBody, seconds=body_seconds)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))

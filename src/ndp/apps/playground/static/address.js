@@ -11,6 +11,7 @@ export function readAddress(hash = location.hash) {
   }
   if (given.has("at") && Number.isFinite(Number(given.get("at")))) state.at = Number(given.get("at"));
   if (given.has("points")) state.points = given.get("points").split(";").filter(Boolean).map(readPoint).filter(Boolean).slice(0, 100);
+  state.facts = (given.get("facts") ?? "").split(",").filter(Boolean);
   if (given.has("show")) state.show = given.get("show").split(",");
   return state;
 }
@@ -26,6 +27,7 @@ export function writeAddress(state) {
     `seed=${state.seed}`,
     `at=${Number(state.at.toFixed(4))}`,
     `show=${state.show.join(",")}`,
+    ...(state.facts?.length ? [`facts=${state.facts.join(",")}`] : []),
   ];
   history.replaceState(null, "", `#${parts.join("&")}`);
 }

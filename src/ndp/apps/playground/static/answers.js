@@ -1,6 +1,7 @@
 // The server's answers on the tab Functions: draws for the newest points, and what follows once the page is at rest.
 
 import { Latest, post } from "./api.js";
+import { askDraws } from "./facts.js";
 import { grid } from "./statistics.js";
 
 export const MORE = 3; // further batches for a smoother fan and mean, once the page is at rest
@@ -15,8 +16,8 @@ export class Answers {
     this.live = new Latest(
       async (asked) => {
         const begun = performance.now();
-        const [drawn, exact] = await Promise.all([post("api/draws", asked), tab.askExact(asked)]);
-        return { draws: drawn.draws, exact, seconds: (performance.now() - begun) / 1000 };
+        const [drawn, exact] = await Promise.all([askDraws(asked), tab.askExact(asked)]);
+        return { draws: drawn.draws, warning: drawn.warning, exact, seconds: (performance.now() - begun) / 1000 };
       },
       (answer, asked, newest) => {
         if (asked.model !== tab.model().name) return;
@@ -58,7 +59,7 @@ export class Answers {
       await this.sliceDensity(signal);
       while (this.more.length < MORE * MORE_DRAWS) {
         const seed = (this.tab.question().seed + 1 + this.more.length / MORE_DRAWS) % 2 ** 32;
-        const { draws } = await post("api/draws", this.tab.question({ seed, draws: MORE_DRAWS }), signal);
+        const { draws } = await askDraws(this.tab.question({ seed, draws: MORE_DRAWS }), signal);
         this.more.push(...draws);
         this.view.setDraws(this.draws, this.more, () => {});
       }
@@ -71,7 +72,7 @@ export class Answers {
   async sliceDensity(signal) {
     const { view } = this;
     const { noise_floor: floor } = this.tab.model();
-    if (floor === 0) return; // jumps between two values have no density
+    if (floor === 0 || this.tab.question().facts.length) return; // jumps between two values have no density, nor have particles
     const [bottom, top] = view.chart.ys;
     const drawn = [...this.draws, ...this.more].map((row) => row[view.column]);
     const reach = Math.max(Math.max(...drawn) - Math.min(...drawn), 0.08 * (top - bottom));

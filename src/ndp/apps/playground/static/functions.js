@@ -8,11 +8,13 @@ import { choice } from "./choice.js";
 import { readObservations, writeDraws } from "./csv.js";
 import { Denoising } from "./denoising.js";
 import { copyText, download, picture } from "./download.js";
+import { FACTS, askDraws, factsInWords } from "./facts.js";
 import { TEMPLATE } from "./functions_template.js";
 import { Points } from "./points.js";
 import { PosteriorChart } from "./posterior_chart.js";
 import { pythonFor } from "./python.js";
 import { grid } from "./statistics.js";
+import { acceptTables } from "./tables.js";
 
 export const name = "functions";
 export const title = "Functions";
@@ -25,7 +27,7 @@ export function create(root, page) {
   root.innerHTML = TEMPLATE;
   const find = (selector) => root.querySelector(selector);
   const svg = find("#posterior");
-  const state = { model: page.models[0].name, points: [], draws: 32, calls: 7, seed: 0, at: 0, show: ["draws", "mean", "fan"] };
+  const state = { model: page.models[0].name, points: [], draws: 32, calls: 7, seed: 0, at: 0, show: ["draws", "mean", "fan"], facts: [] };
   const kept = new Map(); // points by the range of inputs that they were set in
   let selected = null;
   let saving = 0;
@@ -35,7 +37,7 @@ export function create(root, page) {
   const view = new PosteriorChart(svg, placeOverlays);
   const points = new Points(view.chart, view.chart.layers.points, { add, move: moved, remove, select });
   const context = () => state.points.map(({ x, y, noise }) => ({ x, y, noise }));
-  const question = (extra = {}) => ({ model: state.model, context: context(), at: at(), draws: state.draws, steps: state.calls, seed: state.seed, ...extra });
+  const question = (extra = {}) => ({ model: state.model, context: context(), at: at(), draws: state.draws, steps: state.calls, seed: state.seed, facts: state.facts, ...extra });
   const answers = new Answers(svg, view, { model, question, askExact, show, failed });
   const film = new Denoising(
     (draws, ratio) => {
@@ -50,10 +52,12 @@ export function create(root, page) {
     },
   );
 
-  function show({ draws, exact, seconds }, asked) {
+  function show({ draws, exact, warning, seconds }, asked) {
     showExact(exact);
     const given = asked.context.length;
-    page.say(`${draws.length} draw${draws.length === 1 ? "" : "s"} given ${given} point${given === 1 ? "" : "s"}, ${asked.steps} solver calls, ${seconds.toFixed(2)} s`);
+    const how = asked.facts.length ? factsInWords(asked.facts) : `${asked.steps} solver calls`;
+    const said = `${draws.length} draw${draws.length === 1 ? "" : "s"} given ${given} point${given === 1 ? "" : "s"}, ${how}, ${seconds.toFixed(2)} s`;
+    page.say(warning ? `${said}. ${warning}` : said, Boolean(warning));
   }
 
   function failed(error) {
@@ -72,7 +76,7 @@ export function create(root, page) {
   }
 
   async function askExact(asked) {
-    if (!state.show.includes("exact") || !model().exact) return null;
+    if (!state.show.includes("exact") || !model().exact || asked.facts.length) return null;
     return post("api/exact", { model: asked.model, context: asked.context, at: asked.at });
   }
 
@@ -80,7 +84,7 @@ export function create(root, page) {
     const gaussian = ["se", "matern52"].includes(state.model);
     view.setExact(exact?.summary ? { ...exact.summary, gaussian } : null);
     const legend = find(".legend .is-exact");
-    legend.hidden = !state.show.includes("exact") || !model().exact;
+    legend.hidden = !state.show.includes("exact") || !model().exact || state.facts.length > 0;
     legend.querySelector("i").textContent = exact && !exact.summary ? `no exact posterior: ${exact.reason}` : model().exact;
   }
 
@@ -173,6 +177,8 @@ export function create(root, page) {
     }
     for (const box of root.querySelectorAll("#show input")) box.checked = state.show.includes(box.value);
     find("#show [value=exact]").disabled = !model().exact;
+    for (const box of root.querySelectorAll("#facts input")) box.checked = state.facts.includes(box.value);
+    find("#calls").disabled = find("#animate").disabled = state.facts.length > 0;
     view.setShown(state.show);
   }
 
@@ -203,6 +209,13 @@ export function create(root, page) {
     save();
     if (state.show.includes("exact")) askExact(question()).then(showExact, failed);
     else showExact(null);
+  });
+  find("#facts").addEventListener("change", ({ target }) => {
+    const opposite = target.checked && FACTS.find((fact) => fact.name === target.value).not;
+    const told = [...root.querySelectorAll("#facts input:checked")].map((box) => box.value);
+    state.facts = told.filter((fact) => fact !== opposite);
+    showControls();
+    update();
   });
   find("#slice").addEventListener("input", (event) => {
     state.at = Number(event.target.value);
@@ -244,7 +257,7 @@ export function create(root, page) {
       if (film.playing) return film.stop();
       answers.stop();
       const asked = question({ trajectory: true });
-      const { draws, trajectory } = await post("api/draws", asked);
+      const { draws, trajectory } = await askDraws(asked);
       answers.draws = draws;
       svg.classList.add("denoising");
       find("#animate").textContent = "Stop";
@@ -289,28 +302,7 @@ export function create(root, page) {
     }
   }
 
-  find("#file").addEventListener("change", async (event) => {
-    const [file] = event.target.files;
-    if (file) readTable(await file.slice(0, 1e6).text());
-    event.target.value = "";
-  });
-  addEventListener("paste", (event) => {
-    if (page.tab !== name || event.target.closest?.("input")) return;
-    const text = event.clipboardData.getData("text");
-    if (text) readTable(text);
-  });
-  const stage = find(".stage");
-  stage.addEventListener("dragover", (event) => {
-    event.preventDefault();
-    stage.classList.add("receiving");
-  });
-  stage.addEventListener("dragleave", () => stage.classList.remove("receiving"));
-  stage.addEventListener("drop", async (event) => {
-    event.preventDefault();
-    stage.classList.remove("receiving");
-    const [file] = event.dataTransfer.files;
-    readTable(file ? await file.slice(0, 1e6).text() : event.dataTransfer.getData("text"));
-  });
+  acceptTables(root, readTable, () => page.tab === name);
 
   // The state in the address, or an example.
   function fromAddress() {
@@ -321,6 +313,7 @@ export function create(root, page) {
     state.calls = model().calls;
     for (const key of ["draws", "calls", "seed", "at"]) state[key] = given[key] ?? state[key];
     state.show = given.show?.filter((one) => ["draws", "mean", "fan", "exact"].includes(one)) ?? state.show;
+    state.facts = FACTS.map((fact) => fact.name).filter((fact) => given.facts?.includes(fact));
     const inside = (given.points ?? model().example).filter(({ x }) => x >= model().low && x <= model().high);
     showControls();
     setPoints(inside);
@@ -339,5 +332,5 @@ export function create(root, page) {
 }
 
 // A key of the state, to compare the address with the page.
-const writeKey = ({ model, points, draws, calls, seed }) =>
-  JSON.stringify([model, (points ?? []).map(({ x, y, noise }) => [x, y, noise].map((v) => v.toFixed(3))), draws, calls, seed]);
+const writeKey = ({ model, points, draws, calls, seed, facts }) =>
+  JSON.stringify([model, facts ?? [], (points ?? []).map(({ x, y, noise }) => [x, y, noise].map((v) => v.toFixed(3))), draws, calls, seed]);

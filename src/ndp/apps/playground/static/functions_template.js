@@ -1,5 +1,7 @@
 // What is on the tab Functions.
 
+import { FACTS } from "./facts.js";
+
 export const TEMPLATE = `
 <div class="stage card">
   <h2>Click points, see functions appear</h2>
@@ -39,6 +41,9 @@ export const TEMPLATE = `
       <label><input type="checkbox" value="exact" />Exact</label>
     </div>
   </div>
+  <fieldset class="checks" id="facts"><legend>What is known of the function</legend>
+    ${FACTS.map(({ name, title }) => `<label><input type="checkbox" value="${name}" />${title}</label>`).join("")}
+  </fieldset>
   <div id="selected">
     <h3>Selected point</h3>
     <div class="coordinates">

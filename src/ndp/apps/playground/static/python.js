@@ -1,24 +1,29 @@
 // The Python program that computes the numbers on the screen.
 
+import { FACTS, TOLD_POINTS } from "./facts.js";
+
 const list = (values) => `[${values.map((value) => Number(value.toFixed(6))).join(", ")}]`;
 
-export function pythonFor({ model, points, at, draws, calls, seed, more, moreDraws, exact }) {
+export function pythonFor({ model, points, at, draws, calls, seed, more, moreDraws, exact, facts = [] }) {
   const noisy = points.some((point) => point.noise > 0);
   const noise = noisy ? `, noise=np.array(${list(points.map((point) => point.noise))})` : "";
   const dependence = model.name === "universal" ? ', dependence="network"' : ""; // whose steps the page shows
+  const told = FACTS.filter(({ name }) => facts.includes(name)).map(({ code }) => code(at[0], at.at(-1)));
+  const given = told.length ? `.given(${told.join(", ")}, num_particles=64)` : "";
+  const how = told.length ? "" : `${dependence}, steps=${calls}`;
   const code = `import numpy as np
 import torch
 
 import ndp
-
+${told.length ? "from ndp.facts import Bounds, Integral, Monotone\n" : ""}
 x = np.array(${list(points.map((point) => point.x))})
 y = np.array(${list(points.map((point) => point.y))})
-posterior = ndp.load("${model.name}").condition(x, y${noise})
-grid = np.linspace(${at[0]}, ${at.at(-1)}, ${at.length})
+posterior = ndp.load("${model.name}").condition(x, y${noise})${given}
+grid = np.linspace(${at[0]}, ${at.at(-1)}, ${told.length ? TOLD_POINTS : at.length})
 
 
 def draw(count, seed):
-    return posterior.sample(grid, count${dependence}, steps=${calls}, generator=torch.Generator().manual_seed(seed))
+    return posterior.sample(grid, count${how}, generator=torch.Generator().manual_seed(seed))
 
 
 draws = draw(${draws}, ${seed})  # the lines
@@ -26,7 +31,7 @@ functions = np.concatenate([draws, *(draw(${moreDraws}, ${seed} + k) for k in ra
 mean, std = functions.mean(0), functions.std(0)
 fan = np.quantile(functions, [0.05, 0.25, 0.75, 0.95], axis=0)
 `;
-  if (!exact || !["se", "matern52"].includes(model.name)) return code;
+  if (!exact || told.length || !["se", "matern52"].includes(model.name)) return code;
   return `${code}exact = ndp.load("gp-${model.name}").condition(x, y${noise})
 exact_mean, exact_std = exact.moments(grid, observation_noise=True)  # the model's functions carry their noise
 `;
