@@ -53,7 +53,13 @@ def test_functions(client: TestClient, model: str) -> None:
 def test_functions_that_agree_with_facts(client: TestClient) -> None:
     names: dict[str, Any] = {}
     points = [{"x": -0.5, "y": 0.2, "noise": 0}, {"x": 0.3, "y": 0.6, "noise": 0}]
-    state = STATE | {"points": points, "model": {"name": "universal"}, "exact": False, "facts": ["increasing"], "more": 0}
+    state = STATE | {
+        "points": points,
+        "model": {"name": "universal"},
+        "exact": False,
+        "facts": ["increasing"],
+        "more": 0,
+    }
     exec(copied("pythonFor", state), names)
     context = {"model": "universal", "context": points, "at": np.linspace(-2, 2, 40).tolist()}
     told = {"draws": 3, "seed": 7, "facts": ["increasing"]}

@@ -51,7 +51,9 @@ def test_functions_are_told_what_is_known(opened: Callable[..., Visit]) -> None:
     visit.page.check("#facts [value=increasing]")
     visit.status("given 2 points, increasing")
     visit.settled()
-    heights = [[float(place.split(" ")[1]) for place in line[1:].split("L")] for line in visit.draws]  # pixels from the top
+    heights = [
+        [float(place.split(" ")[1]) for place in line[1:].split("L")] for line in visit.draws
+    ]  # pixels from the top
     assert np.diff(heights).max() <= 0.11
     visit.page.check("#facts [value=decreasing]")
     assert not visit.page.is_checked("#facts [value=increasing]")
