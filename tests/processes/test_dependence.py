@@ -56,11 +56,11 @@ def test_the_joint_density_of_one_value_is_its_own(posterior: ndp.NDPPosterior) 
 def test_joint_densities_are_those_of_joint_draws(posterior: ndp.NDPPosterior) -> None:
     """A draw is likelier than the same values dealt out anew to other draws, by the information that they share."""
     at = X_NEW[:1] + np.linspace(0, 0.3, 3)[:, None]
-    draws = posterior.sample(at, 40, observation_noise=False, generator=torch.Generator().manual_seed(0))
+    draws = posterior.sample(at, 16, observation_noise=False, generator=torch.Generator().manual_seed(0))
     dealt = np.stack([np.roll(column, shift) for shift, column in enumerate(draws.T)], axis=1)
     model = ndp.load("universal")
-    many = model.condition(np.tile(X, (40, 1, 1)), np.tile(Y, (40, 1)))
-    place = np.tile(at, (40, 1, 1))
+    many = model.condition(np.tile(X, (16, 1, 1)), np.tile(Y, (16, 1)))
+    place = np.tile(at, (16, 1, 1))
     together, apart = (
         np.asarray(many.log_prob(place, values[..., None], observation_noise=False)).mean() for values in (draws, dealt)
     )

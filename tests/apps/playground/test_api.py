@@ -59,11 +59,10 @@ def test_functions_agree_with_the_facts_that_they_are_told(client: TestClient) -
     told = post(client, "told", model="universal", context=points, draws=2, facts=["not-negative", "increasing"])
     draws = np.array(told["draws"])
     assert draws.shape == (2, len(AT))
-    assert draws.min() >= -1e-6
-    assert np.diff(draws).min() >= -1e-6
+    assert min(draws.min(), np.diff(draws).min()) >= -1e-6
 
 
-def test_facts_that_contradict_each_other_are_an_error(client: TestClient) -> None:
+def test_unknown_facts_are_an_error(client: TestClient) -> None:
     body = {"model": "universal", "at": AT.tolist(), "facts": ["increasing", "sometimes"]}
     assert client.post("/api/told", json=body).status_code == 422
     assert client.post("/api/told", json=body | {"facts": []}).status_code == 422

@@ -24,9 +24,11 @@ def picture_cost(*, pixels: int, draws: int, steps: int) -> float:
     return draws * steps * pixels * 85e-6
 
 
-def told_cost(*, points: int, draws: int) -> float:
-    """Seconds for functions that agree with facts."""
-    return 0.5 + 0.01 * points + 0.01 * draws
+def told_cost(*, context: int, points: int, draws: int, by_experts: bool) -> float:
+    """Seconds for functions that agree with facts: of models without GP experts every particle is a draw."""
+    if by_experts:
+        return 1.0 + 0.01 * points + 0.01 * draws
+    return 2.0 + drawing_cost(context=context, points=points + 20, draws=max(64, 4 * draws), steps=42)
 
 
 class Pace:

@@ -26,7 +26,8 @@ def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
     async def told(asked: ToldRequest, request: Request) -> Told:
         """Functions of the posterior that agree with facts, by `model.condition(x, y).given(*facts)`."""
         model = find(catalogue, asked.model)
-        cost = told_cost(points=len(asked.at), draws=asked.draws)
+        by_experts = getattr(model.process.network, "gate", None) is not None
+        cost = told_cost(context=len(asked.context), points=len(asked.at), draws=asked.draws, by_experts=by_experts)
         return await answer(request, engine.run(single(lambda wanted: _told(model, asked)), asked, cost=cost))
 
     return routes
