@@ -15,7 +15,7 @@ test: $(READY) browser
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 # The tests that need a CUDA device, on a machine that has one, with its own Python and packages: nothing is installed.
 test-gpu:
