@@ -287,7 +287,7 @@ def learning_curves(
     device: Device = "auto",
     out: Out = RESULTS,
 ) -> None:
-    """Score the regressor against rows and irrelevant inputs, and on 2,000 rows of GP data (about an hour on 2 cores)."""
+    """Score the regressor against rows and irrelevant inputs, and on 2,000 rows of GP data (half an hour on 2 cores)."""
 
     def run(progress: "Progress") -> "Outcome":
         from benchmarks import learning_curves

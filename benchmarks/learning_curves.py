@@ -38,7 +38,7 @@ class Sizes:
     inputs: tuple[int, ...]
 
 
-QUICK, FULL = Sizes((100, 300), 100, 1, (5, 20)), Sizes((100, 256, 1000, 3000, 10_000), 400, 2, INPUTS)
+QUICK, FULL = Sizes((100, 300), 100, 1, (5, 20)), Sizes((100, 256, 1000, 3000, 10_000), 200, 2, INPUTS)
 
 Function = Callable[[np.ndarray, np.random.Generator], np.ndarray]  # inputs [N, D] to observations
 
