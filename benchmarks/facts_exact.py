@@ -13,7 +13,7 @@ from torch import Tensor
 from benchmarks.facts_references import Truncated, elliptical_slice, truncated
 from benchmarks.report import Progress
 from ndp import facts
-from ndp.facts.told import GivenPosterior
+from ndp.facts.posterior import GivenPosterior
 from ndp.gp.exact import GP, gaussian_log_prob
 from ndp.gp.named import regression_gp
 from ndp.gp.oracle import GPOracle

@@ -12,7 +12,7 @@ import ndp
 from benchmarks.facts_exact import GAUSSIAN, intervals, models, moments, monotone
 from benchmarks.facts_references import elliptical_slice, truncated
 from ndp import facts
-from ndp.facts.told import LittleEvidenceWarning, weighted_quantiles
+from ndp.facts.posterior import LittleEvidenceWarning, weighted_quantiles
 
 X = np.array([[-0.8], [0.0], [0.7]])
 Y = np.array([-0.5, 0.2, 0.4])

@@ -1,5 +1,7 @@
 """The posterior given a large table, with the model that ships for tables."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 import torch
@@ -99,6 +101,15 @@ def test_the_relevant_inputs_are_used(model: ndp.NDP) -> None:
     x = x[:, np.random.default_rng(3).permutation(30)]
     y = np.sin(2 * x[:, 20]) + 0.5 * x[:, 4]
     assert {4, 20} <= set(model.condition_locally(x, y).columns.tolist())
+
+
+def test_no_more_inputs_are_used_than_the_model_was_trained_for(model: ndp.NDP) -> None:
+    x, y = table(40, inputs=5)
+    narrow = copy(model)
+    narrow.input_dims = (2, 3, 8)
+    assert len(narrow.condition_locally(x, y).columns) == 3
+    with pytest.raises(ValueError, match=r"1 input dimension.*needs 2"):
+        narrow.condition_locally(x[:, :1], y)
 
 
 def test_progress_is_reported(posterior: LocalPosterior, places: np.ndarray) -> None:

@@ -53,7 +53,7 @@ class _Map:
     rest: Float[Tensor, "E E"]
 
 
-def told_by_network(network: Network, facts: JoinedFacts, num_particles: int, generator: torch.Generator) -> Weighted:
+def given_by_network(network: Network, facts: JoinedFacts, num_particles: int, generator: torch.Generator) -> Weighted:
     """Draws of a network's solver given facts about its first values."""
     size = network.size
     pilots = max(num_particles, 2 * size + 2)

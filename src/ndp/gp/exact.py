@@ -27,8 +27,8 @@ from ndp.core.randomness import normal
 from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
 from ndp.facts.base import Fact
-from ndp.facts.told import PARTICLES, GivenPosterior
-from ndp.gp.told import CanBeTold, nothing_observed
+from ndp.facts.posterior import PARTICLES, GivenPosterior
+from ndp.gp.given import HasGiven, nothing_observed
 
 
 @final
@@ -102,7 +102,7 @@ class GP:
 
 
 @final
-class GPPosterior(CanBeTold, HasMoments):
+class GPPosterior(HasGiven, HasMoments):
     """A GP given a context: Gaussian, in closed form."""
 
     def __init__(self, gp: GP, context: Context, form: Form) -> None:

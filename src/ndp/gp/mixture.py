@@ -26,9 +26,9 @@ from ndp.core.randomness import normal
 from ndp.core.statistics import HasMoments
 from ndp.core.typing import Array, Moments
 from ndp.facts.base import Fact
-from ndp.facts.told import PARTICLES, GivenPosterior
+from ndp.facts.posterior import PARTICLES, GivenPosterior
 from ndp.gp.exact import GP, GPPosterior
-from ndp.gp.told import CanBeTold, nothing_observed
+from ndp.gp.given import HasGiven, nothing_observed
 
 
 @final
@@ -73,7 +73,7 @@ class GPMixture:
 
 
 @final
-class GPMixturePosterior(CanBeTold, HasMoments):
+class GPMixturePosterior(HasGiven, HasMoments):
     """A mixture of Gaussian posteriors. `log_weights` are those of the processes given the context."""
 
     def __init__(self, mixture: GPMixture, context: Context, form: Form) -> None:

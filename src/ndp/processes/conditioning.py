@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from ndp.core.arrays import Context
+from ndp.core.arrays import Context, read_observation_noise
 from ndp.core.memory import keep_freed_memory
 from ndp.core.typing import ContextEncoder, Denoiser, JointNetwork, Level, LevelOfRows, Network
 from ndp.diffusion.levels import CLEAN, alpha, level_of_ratio, log_uniform, noisiest_ratio
@@ -57,6 +57,12 @@ class Diffusion:
     def separates_noise(self) -> bool:
         """Whether values of the function and new observations can both be asked for."""
         return bool(getattr(self.network, "separates_noise", False))
+
+    def reads_noise(self, observation_noise: bool | None) -> bool:
+        """Whether new observations are asked for, or values of the function."""
+        return read_observation_noise(
+            observation_noise, separates_noise=self.separates_noise, carries_noise=self.noise_floor > 0
+        )
 
     def in_precision(self, values: Float[Tensor, "B N _"], name: str) -> Float[Tensor, "B N _"]:
         """Inputs or values in the network's precision, in which their fourth powers must be finite."""

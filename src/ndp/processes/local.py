@@ -1,8 +1,8 @@
 """The posterior given a large table: every value is conditioned on the rows nearest to it.
 
 The rows are split into regions, by the distance under the GP experts of a random part of them. The context of a region is the
-256 rows nearest to its middle, with units and experts of its own. So a prediction depends neither on what else is asked for
-nor on how many rows there are, and functions that change their nature from place to place are followed.
+256 rows nearest to its middle, with units and experts of its own. A prediction does not depend on what else is asked for.
+Functions that change their nature from place to place are followed.
 """
 
 from collections import OrderedDict
@@ -22,7 +22,6 @@ from ndp.core.arrays import (
     Form,
     check_num_samples,
     read_inputs_for,
-    read_observation_noise,
     read_probabilities,
     read_target_values,
 )
@@ -41,7 +40,6 @@ from ndp.processes.standardised_experts import StandardisedExperts
 AT_ONCE = {"cpu": 1, "cuda": 16}  # regions
 MOST_KEPT = 32  # regions whose encodings are kept, of 16 to 32 MB each
 ROWS_OF_COPULA = 512
-MOST_COLUMNS = 10  # in the training of the universal model
 
 Report = Callable[[int, int], None]  # called with the number of values that are done, and of all
 
@@ -50,18 +48,19 @@ Report = Callable[[int, int], None]  # called with the number of values that are
 class LocalPosterior(HasMoments):
     """One function given many rows or many inputs, in the form of every other posterior.
 
-    Of more than ten inputs, the ten are used on which the function depends most under the experts. Draws and densities of
-    joint values depend on each other as the experts say, given the rows nearest to all of them.
+    Of more inputs than `most_columns`, those are used on which the function depends most under the experts. Draws and densities
+    of joint values depend on each other as the experts say, given the rows nearest to all of them. It has no `given`: facts are
+    for contexts of one region.
     """
 
-    def __init__(self, diffusion: Diffusion, context: Context, form: Form) -> None:
+    def __init__(self, diffusion: Diffusion, context: Context, form: Form, most_columns: int) -> None:
         self._diffusion, self._context, self._form = diffusion, context, form
         size = context.x.shape[1]
         pilot = torch.randperm(size, generator=torch.Generator().manual_seed(0))[:ROWS_IN_CONTEXT].sort().values
         relevance = StandardisedExperts.given(_rows(context, pilot[None])).relevance[0]
         spread = context.x[0].std(0, correction=0)
         self.columns: Int[Tensor, "D"] = (relevance * spread.square()).argsort(descending=True, stable=True)
-        self.columns = self.columns[:MOST_COLUMNS].sort().values
+        self.columns = self.columns[:most_columns].sort().values
         self._scale = relevance[self.columns].sqrt()
         self._used = replace(context, x=context.x[..., self.columns])
         self._regions = Regions.of(self._used.x[0] * self._scale)
@@ -79,7 +78,7 @@ class LocalPosterior(HasMoments):
         generator: torch.Generator | None = None,
     ) -> Array:
         """Draws at `x`, [S B M P]; with `joint=False` values that are independent given the rows."""
-        inputs, noisy = self._inputs(x), self._noisy(observation_noise)
+        inputs, noisy = self._inputs(x), self._diffusion.reads_noise(observation_noise)
         noise = normal((check_num_samples(num_samples), 1, inputs.shape[1], 1), generator, like=inputs)
         curves = self._curves(inputs, noisy, steps)
         draws = self._together(inputs, curves, noisy).draw(noise) if joint else curves(noise[..., 0])[..., None]
@@ -136,7 +135,7 @@ class LocalPosterior(HasMoments):
     ) -> Array:
         """Log-density of `y` at `x` in nats: [B] of all values together, [B M P] of each by itself."""
         inputs, values = read_target_values(self._context, self._form, x, y)
-        inputs, noisy = inputs[..., self.columns], self._noisy(observation_noise)
+        inputs, noisy = inputs[..., self.columns], self._diffusion.reads_noise(observation_noise)
         parts = []
         for place, encoded, units, asked, given in self._by_region(inputs[0], values[0]):
             log_p = single_values.log_prob(
@@ -156,13 +155,6 @@ class LocalPosterior(HasMoments):
     def _inputs(self, x: Array) -> Float[Tensor, "1 M D"]:
         return read_inputs_for(self._context, x)[..., self.columns]
 
-    def _noisy(self, observation_noise: bool | None) -> bool:
-        return read_observation_noise(
-            observation_noise,
-            separates_noise=self._diffusion.separates_noise,
-            carries_noise=self._diffusion.noise_floor > 0,
-        )
-
     def _summary(
         self,
         x: Array,
@@ -171,7 +163,7 @@ class LocalPosterior(HasMoments):
         steps: int | None,
         report: Report | None,
     ) -> tuple[Array, Array, Array]:
-        inputs, noisy = self._inputs(x), self._noisy(observation_noise)
+        inputs, noisy = self._inputs(x), self._diffusion.reads_noise(observation_noise)
         wanted = inputs.new_zeros(0) if probabilities is None else read_probabilities(probabilities, inputs)
         steps = INDEPENDENT_STEPS if steps is None else steps
         parts, done = [], 0

@@ -18,7 +18,7 @@ from ndp.diffusion.objective import Objective, StepInputs, TrainingSupport, deno
 from ndp.diffusion.prediction import Prediction
 from ndp.diffusion.solvers import Solver, dpm_solver
 from ndp.facts.base import Fact
-from ndp.facts.told import PARTICLES, GivenPosterior, nothing_observed
+from ndp.facts.posterior import PARTICLES, GivenPosterior, nothing_observed
 from ndp.gp.exact import GP
 from ndp.networks.registry import JOINT, current_weights, describe_network, make_network_of_shapes
 from ndp.priors.tasks import Source
@@ -173,18 +173,27 @@ class NDP(ModelHubMixin, library_name="ndp", license="apache-2.0", tags=["neural
         context, form, units = self._read_context(x, y, noise, mask)
         return NDPPosterior(EncodedContext(self.diffusion, context), form, units)
 
+    @property
+    def takes_large_tables(self) -> bool:
+        """Whether the model has GP experts that adapt to a table, by which it finds the rows nearest to a question."""
+        return bool(getattr(self.network, "adaptive", False)) and isinstance(self.units, ContextUnits)
+
     def condition_locally(self, x: Array, y: Array, *, noise: Array | float | None = None) -> LocalPosterior:
         """The posterior given a large table: up to 10,000 rows and 100 inputs, of one function.
 
         A value is conditioned on the 256 rows around it that say most about it under the GP experts. The model must have such
         experts and take its units from the data. See `LocalPosterior`.
         """
-        if not (getattr(self.network, "adaptive", False) and isinstance(self.units, ContextUnits)):
+        if not self.takes_large_tables:
             raise ValueError(
                 "this model has no GP experts that adapt to a table; use condition, or the model universal"
             )
         context, form = read_context(x, y, noise, num_outputs=1, input_dims=None, device=self.device)
-        return LocalPosterior(self.diffusion, check_one_task(context), form)
+        dim = context.x.shape[2]
+        fitting = [dim] if self.input_dims is None else [one for one in self.input_dims if one <= dim]
+        if not fitting:
+            raise ValueError(f"x has {dim} input dimension(s), and this model needs {min(self.input_dims or (1,))}")
+        return LocalPosterior(self.diffusion, check_one_task(context), form, max(fitting))
 
     def given(
         self, *facts: Fact, num_particles: int = PARTICLES, dependence: Dependence | str | None = None

@@ -14,7 +14,6 @@ from ndp.core.arrays import (
     check_num_samples,
     read_base_noise,
     read_inputs_for,
-    read_observation_noise,
     read_probabilities,
     read_target_values,
 )
@@ -28,15 +27,15 @@ from ndp.processes import single_values
 from ndp.processes.conditioning import EncodedContext
 from ndp.processes.dependence import Dependence, ValuesByExperts, wants_experts
 from ndp.processes.deprecated import OldView
+from ndp.processes.given import HasGiven
 from ndp.processes.points import give_inputs, read_num_points, read_wanted_values
-from ndp.processes.told import CanBeTold
 
 STEPS, INDEPENDENT_STEPS, INPUT_STEPS, DENSITY_STEPS = 20, 10, 30, 15
 SMALLEST_INPUT_NOISE = 0.004  # sigma / alpha at which a draw of inputs ends
 
 
 @final
-class NDPPosterior(CanBeTold, HasMoments):
+class NDPPosterior(HasGiven, HasMoments):
     """A distribution over functions given what was observed. Immutable; its context is encoded once.
 
     With `joint=True` (the default) the values at `x` are those of one function. With `joint=False` every value is taken by
@@ -67,7 +66,7 @@ class NDPPosterior(CanBeTold, HasMoments):
     @property
     def observations(self) -> OldView:
         """Deprecated: the calls of the posterior with `observation_noise=True`."""
-        self._noisy(True)
+        self._diffusion.reads_noise(True)
         return OldView(self, "observations", "observation_noise=True", observation_noise=True)
 
     def sample(
@@ -240,18 +239,13 @@ class NDPPosterior(CanBeTold, HasMoments):
         inputs, values = read_target_values(self._encoded.context, self._form, x, y)
         return self._units.to_model_x(inputs), self._units.to_model_y(values)
 
-    def _noisy(self, observation_noise: bool | None) -> bool:
-        return read_observation_noise(
-            observation_noise,
-            separates_noise=self._diffusion.separates_noise,
-            carries_noise=self._diffusion.noise_floor > 0,
+    def _denoiser(self, inputs: Float[Tensor, "B M D"], joint: bool, observation_noise: bool | None) -> Denoiser:
+        return self._encoded.denoiser(
+            inputs, joint=joint, observation_noise=self._diffusion.reads_noise(observation_noise)
         )
 
-    def _denoiser(self, inputs: Float[Tensor, "B M D"], joint: bool, observation_noise: bool | None) -> Denoiser:
-        return self._encoded.denoiser(inputs, joint=joint, observation_noise=self._noisy(observation_noise))
-
     def _single_denoiser(self, observation_noise: bool | None) -> single_values.MakeDenoiser:
-        noisy = self._noisy(observation_noise)
+        noisy = self._diffusion.reads_noise(observation_noise)
         return partial(self._encoded.single_values, observation_noise=noisy)
 
     def _by_experts(self, dependence: Dependence | str | None, *, differentiable: bool = False) -> bool:
@@ -266,7 +260,9 @@ class NDPPosterior(CanBeTold, HasMoments):
             inputs,
             INDEPENDENT_STEPS if steps is None else steps,
         )
-        return ValuesByExperts(curves, self._encoded.copula(inputs, observation_noise=self._noisy(observation_noise)))
+        return ValuesByExperts(
+            curves, self._encoded.copula(inputs, observation_noise=self._diffusion.reads_noise(observation_noise))
+        )
 
     def _solve(
         self,

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ import torch
 from joblib import Parallel, delayed, effective_n_jobs
 
 from ndp.core.input_limits import warn_of_far_inputs
-from ndp.processes.local import LocalPosterior
+from ndp.processes.local import LocalPosterior, Report
 from ndp.tabular.columns import Column
 from ndp.tabular.fitted import Answer, FittedTarget, Posterior
 from ndp.tabular.models import ModelReference, condition
@@ -22,7 +22,6 @@ ROWS_AT_A_TIME = 512
 POSTERIORS_KEPT = 4  # of a target: with all columns, and without some
 TABLES_KEPT = 4  # by a worker, that gets one piece after the other
 
-Report = Callable[[int, int], None]
 _KEPT: "OrderedDict[str, ConditionedTarget]" = OrderedDict()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ndp.core.devices import read_device
-from ndp.core.units import ContextUnits, FixedUnits
+from ndp.core.units import FixedUnits
 from ndp.processes.local import LocalPosterior
 from ndp.processes.ndp import NDP
 from ndp.processes.posterior import NDPPosterior
@@ -55,14 +55,9 @@ class Limits:
     @staticmethod
     def of(model: NDP) -> "Limits":
         """Those of tables with contexts of their own for each region, where the model can have them."""
-        if takes_large_tables(model):
+        if model.takes_large_tables:
             return Limits(MOST_ROWS, MOST_COLUMNS)
         return Limits(ROWS_IN_CONTEXT, max(model.input_dims) if model.input_dims else None)
-
-
-def takes_large_tables(model: NDP) -> bool:
-    """Whether the model has GP experts that adapt to a table, by which it finds the rows nearest to a question."""
-    return bool(getattr(model.network, "adaptive", False)) and isinstance(model.units, ContextUnits)
 
 
 def condition(model: NDP, x: np.ndarray, y: np.ndarray) -> NDPPosterior | LocalPosterior:

@@ -56,7 +56,7 @@ def test_the_models_of_the_page(client: TestClient) -> None:
 
 def test_functions_agree_with_the_facts_that_they_are_told(client: TestClient) -> None:
     points = [{"x": -0.5, "y": 0.3}, {"x": 0.3, "y": 0.8}]
-    told = post(client, "told", model="universal", context=points, draws=2, facts=["not-negative", "increasing"])
+    told = post(client, "given", model="universal", context=points, draws=2, facts=["not-negative", "increasing"])
     draws = np.array(told["draws"])
     assert draws.shape == (2, len(AT))
     assert min(draws.min(), np.diff(draws).min()) >= -1e-6
@@ -64,8 +64,8 @@ def test_functions_agree_with_the_facts_that_they_are_told(client: TestClient) -
 
 def test_unknown_facts_are_an_error(client: TestClient) -> None:
     body = {"model": "universal", "at": AT.tolist(), "facts": ["increasing", "sometimes"]}
-    assert client.post("/api/told", json=body).status_code == 422
-    assert client.post("/api/told", json=body | {"facts": []}).status_code == 422
+    assert client.post("/api/given", json=body).status_code == 422
+    assert client.post("/api/given", json=body | {"facts": []}).status_code == 422
 
 
 @pytest.mark.parametrize("model", MODELS)

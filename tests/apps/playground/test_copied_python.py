@@ -63,7 +63,7 @@ def test_functions_that_agree_with_facts(client: TestClient) -> None:
     exec(copied("pythonFor", state), names)
     context = {"model": "universal", "context": points, "at": np.linspace(-2, 2, 40).tolist()}
     told = {"draws": 3, "seed": 7, "facts": ["increasing"]}
-    drawn = client.post("/api/told", json=context | told).json()["draws"]
+    drawn = client.post("/api/given", json=context | told).json()["draws"]
     np.testing.assert_allclose(names["draws"], drawn, atol=2e-5)
 
 

@@ -14,7 +14,7 @@ from schemathesis.python import asgi
 from ndp.apps.playground.app import create_app
 from ndp.apps.playground.catalogue import Catalogue
 
-SLOW = ("POST", "/api/told")  # takes seconds a request
+SLOW = ("POST", "/api/given")  # takes seconds a request
 ENDPOINTS = (
     ("GET", "/api/health"),
     ("GET", "/api/models"),
@@ -108,5 +108,5 @@ def test_the_schema_names_what_the_page_serves(described: dict[str, Any], catalo
     assert names.pop("CompletionRequest") == list(catalogue.images)
     assert names.pop("OptimiseRequest") == [*functions, "joint"]
     assert names == dict.fromkeys(
-        ("DrawRequest", "SummaryRequest", "ExactRequest", "DensityRequest", "ToldRequest"), functions
+        ("DrawRequest", "SummaryRequest", "ExactRequest", "DensityRequest", "GivenRequest"), functions
     )

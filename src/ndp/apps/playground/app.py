@@ -90,7 +90,7 @@ def _with_names(described: dict[str, Any], catalogue: Catalogue) -> dict[str, An
     """The OpenAPI schema with the names that a request can hold."""
     schemas = described["components"]["schemas"]
     names = [model.name for model in catalogue]
-    for request in ("DrawRequest", "SummaryRequest", "ExactRequest", "DensityRequest", "ToldRequest"):
+    for request in ("DrawRequest", "SummaryRequest", "ExactRequest", "DensityRequest", "GivenRequest"):
         schemas[request]["properties"]["model"]["enum"] = names
     schemas["CompletionRequest"]["properties"]["model"]["enum"] = list(catalogue.images)
     schemas["OptimiseRequest"]["properties"]["model"]["enum"] = [*names, *catalogue.joint]

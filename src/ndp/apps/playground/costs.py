@@ -24,7 +24,7 @@ def picture_cost(*, pixels: int, draws: int, steps: int) -> float:
     return draws * steps * pixels * 85e-6
 
 
-def told_cost(*, context: int, points: int, draws: int, by_experts: bool) -> float:
+def given_cost(*, context: int, points: int, draws: int, by_experts: bool) -> float:
     """Seconds for functions that agree with facts: of models without GP experts every particle is a draw."""
     if by_experts:
         return 1.0 + 0.01 * points + 0.01 * draws

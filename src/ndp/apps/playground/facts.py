@@ -9,9 +9,9 @@ from fastapi import APIRouter, Request
 
 from ndp.apps.playground.answering import PROBLEMS, answer, find, numbers, observations
 from ndp.apps.playground.catalogue import Catalogue, Model
-from ndp.apps.playground.costs import told_cost
+from ndp.apps.playground.costs import given_cost
 from ndp.apps.playground.engine import Engine
-from ndp.apps.playground.schemas import Told, ToldRequest
+from ndp.apps.playground.schemas import GivenDraws, GivenRequest
 from ndp.apps.playground.tasks import single
 from ndp.facts import Bounds, Fact, Integral, Monotone
 
@@ -22,13 +22,13 @@ INTEGRAL_NOISE = 0.01  # an integral of one is known to a hundredth
 def router(catalogue: Catalogue, engine: Engine) -> APIRouter:
     routes = APIRouter(prefix="/api", tags=["functions"], responses=PROBLEMS)
 
-    @routes.post("/told")
-    async def told(asked: ToldRequest, request: Request) -> Told:
+    @routes.post("/given")
+    async def given(asked: GivenRequest, request: Request) -> GivenDraws:
         """Functions of the posterior that agree with facts, by `model.condition(x, y).given(*facts)`."""
         model = find(catalogue, asked.model)
         by_experts = getattr(model.process.network, "gate", None) is not None
-        cost = told_cost(context=len(asked.context), points=len(asked.at), draws=asked.draws, by_experts=by_experts)
-        return await answer(request, engine.run(single(lambda wanted: _told(model, asked)), asked, cost=cost))
+        cost = given_cost(context=len(asked.context), points=len(asked.at), draws=asked.draws, by_experts=by_experts)
+        return await answer(request, engine.run(single(lambda wanted: _draw(model, asked)), asked, cost=cost))
 
     return routes
 
@@ -44,13 +44,13 @@ def read_facts(names: Sequence[str], low: float, high: float) -> list[Fact]:
     return [known[name] for name in dict.fromkeys(names)]
 
 
-def _told(model: Model, asked: ToldRequest) -> Told:
-    given, at = observations(asked.context), np.array(asked.at)
-    noise = given.noise if given.noise.any() else None
-    posterior = model.process.condition(given.x, given.y, noise=noise)
+def _draw(model: Model, asked: GivenRequest) -> GivenDraws:
+    known, at = observations(asked.context), np.array(asked.at)
+    noise = known.noise if known.noise.any() else None
+    posterior = model.process.condition(known.x, known.y, noise=noise)
     facts = read_facts(asked.facts, float(at.min()), float(at.max()))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         generator = torch.Generator().manual_seed(asked.seed)
         draws = posterior.given(*facts, num_particles=PARTICLES).sample(at, asked.draws, generator=generator)
-    return Told(draws=numbers(draws), warning=" ".join(str(one.message) for one in said))
+    return GivenDraws(draws=numbers(draws), warning=" ".join(str(one.message) for one in said))

@@ -9,7 +9,7 @@ MAX_CONTEXT, MAX_POINTS, MAX_DRAWS, MAX_STEPS = 100, 400, 128, 50
 MAX_WORK = 200_000
 # Draws times solver calls of a picture: each takes about 0.13 s of one core at 784 of them, 0.18 s at 1,024.
 MAX_PICTURE_CALLS = 120
-MAX_TOLD_POINTS, MAX_TOLD_DRAWS = 120, 64  # of functions that agree with facts
+MAX_GIVEN_POINTS, MAX_GIVEN_DRAWS = 120, 64  # of functions that agree with facts
 MAX_DENSITIES = 128  # values, over all functions whose density is asked for
 
 Input = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
@@ -74,15 +74,15 @@ class DrawRequest(Conditioned):
         return _check_work(self, self.draws * len(self.at) * self.steps)
 
 
-class ToldRequest(Conditioned):
+class GivenRequest(Conditioned):
     """Functions that agree with facts: never negative, increasing or decreasing, or with an integral of one."""
 
-    at: Annotated[list[Input], Field(min_length=1, max_length=MAX_TOLD_POINTS, description="Inputs of the functions.")]
+    at: Annotated[list[Input], Field(min_length=1, max_length=MAX_GIVEN_POINTS, description="Inputs of the functions.")]
     facts: Annotated[
         list[Literal["not-negative", "increasing", "decreasing", "integral-one"]],
         Field(min_length=1, max_length=4, description="The integral is over the inputs of the functions."),
     ]
-    draws: Annotated[int, Field(ge=1, le=MAX_TOLD_DRAWS)] = 32
+    draws: Annotated[int, Field(ge=1, le=MAX_GIVEN_DRAWS)] = 32
     seed: Seed = 0
 
 
@@ -194,7 +194,7 @@ class Draws(BaseModel):
     trajectory: list[State] | None = None
 
 
-class Told(BaseModel):
+class GivenDraws(BaseModel):
     """Functions that agree with facts, and what is to be said of them."""
 
     draws: list[list[float]]

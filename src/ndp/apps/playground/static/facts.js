@@ -1,4 +1,4 @@
-// Facts that functions can be told, how the page says them, and the draws that agree with them.
+// Facts about functions, how the page says them, and the draws that agree with them.
 
 import { post } from "./api.js";
 import { grid } from "./statistics.js";
@@ -9,7 +9,7 @@ export const FACTS = [
   { name: "decreasing", title: "Decreasing", words: "decreasing", not: "increasing", code: () => 'Monotone("decreasing")' },
   { name: "integral-one", title: "Integral of one", words: "of integral one", code: (low, high) => `Integral(${low}, ${high}, 1, 0.01)` },
 ];
-export const TOLD_POINTS = 40; // at which facts hold; lines between them hold them too
+export const FACT_POINTS = 40; // at which facts hold; lines between them hold them too
 
 export const factsInWords = (names) => FACTS.filter(({ name }) => names.includes(name)).map(({ words }) => words).join(", ");
 
@@ -17,9 +17,9 @@ export const factsInWords = (names) => FACTS.filter(({ name }) => names.includes
 export async function askDraws({ facts, ...asked }, signal) {
   if (!facts.length) return post("api/draws", asked, signal);
   const { model, context, draws, seed } = asked;
-  const at = grid(asked.at[0], asked.at.at(-1), TOLD_POINTS);
-  const told = await post("api/told", { model, context, at, draws, seed, facts }, signal);
-  return { ...told, draws: told.draws.map((row) => asked.at.map((x) => between(at, row, x))) };
+  const at = grid(asked.at[0], asked.at.at(-1), FACT_POINTS);
+  const given = await post("api/given", { model, context, at, draws, seed, facts }, signal);
+  return { ...given, draws: given.draws.map((row) => asked.at.map((x) => between(at, row, x))) };
 }
 
 function between(at, row, x) {

@@ -1,6 +1,6 @@
 // The Python program that computes the numbers on the screen.
 
-import { FACTS, TOLD_POINTS } from "./facts.js";
+import { FACTS, FACT_POINTS } from "./facts.js";
 
 const list = (values) => `[${values.map((value) => Number(value.toFixed(6))).join(", ")}]`;
 
@@ -19,7 +19,7 @@ ${told.length ? "from ndp.facts import Bounds, Integral, Monotone\n" : ""}
 x = np.array(${list(points.map((point) => point.x))})
 y = np.array(${list(points.map((point) => point.y))})
 posterior = ndp.load("${model.name}").condition(x, y${noise})${given}
-grid = np.linspace(${at[0]}, ${at.at(-1)}, ${told.length ? TOLD_POINTS : at.length})
+grid = np.linspace(${at[0]}, ${at.at(-1)}, ${told.length ? FACT_POINTS : at.length})
 
 
 def draw(count, seed):

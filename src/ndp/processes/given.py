@@ -1,4 +1,4 @@
-"""An NDP told facts: through its GP experts and the curves of single values, or along its solver."""
+"""An NDP given facts: through its GP experts and the curves of single values, or along its solver."""
 
 from typing import Any, final
 
@@ -12,7 +12,7 @@ from ndp.core.units import Units
 from ndp.diffusion.solvers import dpm_solver
 from ndp.facts.base import Fact
 from ndp.facts.law import Law, Warp
-from ndp.facts.told import PARTICLES, GivenPosterior, Told
+from ndp.facts.posterior import PARTICLES, GivenPosterior, PosteriorBeneath
 from ndp.facts.twist import Network
 from ndp.gp.copula import LEAST
 from ndp.processes.conditioning import EncodedContext
@@ -22,8 +22,8 @@ FARTHEST = 8.0  # standard deviations of a Gaussian to which the curves are tabu
 STEPS = 20  # of the solver, which is run twice: 42 calls of the network in all
 
 
-class CanBeTold:
-    """An NDP's posterior that can be told facts."""
+class HasGiven:
+    """An NDP's posterior, with `given`."""
 
     _encoded: EncodedContext
     _form: Form
@@ -46,8 +46,8 @@ class CanBeTold:
 
 
 @final
-class _Drawn(Told):
-    """The calls by which facts are told."""
+class _Drawn(PosteriorBeneath):
+    """The draws beneath facts."""
 
     def __init__(self, posterior: Any, by_experts: bool, steps: int | None) -> None:
         self._posterior, self._by_experts, self._steps = posterior, by_experts, steps
@@ -62,7 +62,7 @@ class _Drawn(Told):
         return Context(x, context.y, context.noise, context.mask), self._posterior._form
 
     def reads_noise(self, observation_noise: bool | None) -> bool:
-        noisy: bool = self._posterior._noisy(observation_noise)
+        noisy: bool = self._posterior._diffusion.reads_noise(observation_noise)
         if noisy and self._posterior._diffusion.separates_noise and not self._by_experts:
             raise ValueError('new observations given facts need dependence="experts"; leave observation_noise out')
         return noisy

@@ -20,7 +20,7 @@ from ndp.facts.density import Answer, log_density_of_each, unwarped, weighted_qu
 from ndp.facts.joined import JoinedFacts
 from ndp.facts.law import Law
 from ndp.facts.smc import Particles, systematic, tempered
-from ndp.facts.twist import Network, Weighted, told_by_network
+from ndp.facts.twist import Network, Weighted, given_by_network
 
 PARTICLES = 256
 FEWEST = 16
@@ -34,8 +34,8 @@ class LittleEvidenceWarning(UserWarning):
     """The particles agree too little with the facts for the answer to be trusted."""
 
 
-class Told(ABC):
-    """What a posterior must say of itself to be told facts."""
+class PosteriorBeneath(ABC):
+    """What the posterior without facts must answer."""
 
     @abstractmethod
     def context_and_form(self) -> tuple[Context, Form]:
@@ -64,7 +64,7 @@ class GivenPosterior(HasMoments):
     function, or of the one kind of values that a model has.
     """
 
-    def __init__(self, process: Told, facts: Sequence[Fact], num_particles: int = PARTICLES) -> None:
+    def __init__(self, process: PosteriorBeneath, facts: Sequence[Fact], num_particles: int = PARTICLES) -> None:
         self._process, self._facts = process, tuple(facts)
         self._num_particles = _read_particles(num_particles)
         self._context, self._form = process.context_and_form()
@@ -224,7 +224,7 @@ class GivenPosterior(HasMoments):
         count = len(facts.places)
         beneath, at = self._beneath(facts.places, inputs.cpu(), noisy)
         if isinstance(beneath, Network):
-            weighted = told_by_network(beneath, facts, num_particles, generator)
+            weighted = given_by_network(beneath, facts, num_particles, generator)
             return Answer(self._moved(weighted.values[:, at], inputs), weighted, None, None, at, count)
         law, told = _told(beneath, facts, num_particles, generator)
         values = torch.cat([told.values, _values_at_more(law, told, generator)], dim=1)

@@ -1,4 +1,4 @@
-"""Exact Gaussian processes and their mixtures, told facts: a constrained GP."""
+"""Exact Gaussian processes and their mixtures given facts: constrained GPs."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from torch import Tensor
 from ndp.core.arrays import Context, Form, read_observation_noise
 from ndp.facts.base import Fact
 from ndp.facts.law import Law
-from ndp.facts.told import PARTICLES, GivenPosterior, Told, nothing_observed
+from ndp.facts.posterior import PARTICLES, GivenPosterior, PosteriorBeneath, nothing_observed
 
-__all__ = ["CanBeTold", "nothing_observed"]
+__all__ = ["HasGiven", "nothing_observed"]
 
 
-class CanBeTold:
-    """A posterior of Gaussians that can be told facts."""
+class HasGiven:
+    """A posterior of Gaussians, with `given`."""
 
     _context: Context
     _form: Form
@@ -32,12 +32,12 @@ class CanBeTold:
 
 
 @final
-class _Gaussians(Told):
-    """The calls by which facts are told."""
+class _Gaussians(PosteriorBeneath):
+    """The Gaussians beneath facts."""
 
     separates_noise = True
 
-    def __init__(self, posterior: CanBeTold) -> None:
+    def __init__(self, posterior: HasGiven) -> None:
         self._posterior = posterior
 
     def context_and_form(self) -> tuple[Context, Form]:
